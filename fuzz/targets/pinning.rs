@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Nanos, SECOND};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::Evidence;
 use plimsoll_pin::refaults::{PageStates, Cached, Tracked};
@@ -86,7 +86,7 @@ fn candidates(evidence: &Evidence, held: &BTreeMap<FileKey, PageSet>) -> Vec<Can
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut input = Input(bytes.iter());
-    let mut evidence = Evidence::new(10 * SECOND, 0);
+    let mut evidence = Evidence::new(Nanos::seconds(10), Nanos::ZERO);
     let mut world = World::default();
     let mut now = 0;
     for _ in 0..16 {
@@ -104,7 +104,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             0x20 => Some(Cached::Pages(how & 3)),
             _ => None,
         };
-        let round = evidence.end(now, input.byte(), &mut world);
+        let round = evidence.end(Nanos(now), input.byte(), &mut world);
         assert!(round.refaults <= round.present);
         assert!(evidence.refaults_per_second() >= 0.0 && evidence.scale().is_finite());
         let all = candidates(&evidence, &world.held);

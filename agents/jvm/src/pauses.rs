@@ -8,6 +8,7 @@ use crate::machine::Refusal;
 use crate::stall_signal::{Reader, Reading};
 use crate::time_budget::TimeBudget;
 use plimsoll_kernel::clock;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{Kind, Pause, Process, ProcessWriter, Totals, Writer};
 
 /// Measures pauses and gives memory back at their ends.
@@ -110,7 +111,7 @@ impl Pauses {
         let start_ns = begun.start_ns;
         let tier = self.reader.tier();
         let is_short = within.zip(tier).is_some_and(|(within, tier)| {
-            tier.is_short(within.stalled, end_ns.saturating_sub(start_ns))
+            tier.is_short(within.stalled, Nanos(end_ns.saturating_sub(start_ns)))
         });
         let resident = wished(&self.writer, start_ns, is_short);
         // SAFETY: as the caller promises.
@@ -122,7 +123,7 @@ impl Pauses {
             start_ns,
             end_ns,
             stalls: counts.stalled.count,
-            stall_ns: counts.stalled.ns,
+            stall_ns: counts.stalled.time.0,
             major_faults: counts.major_faults,
             given_back: free.given_back,
         };
@@ -219,7 +220,7 @@ pub fn reading(counts: Reading, at_ns: u64) -> Process {
     Process {
         at_ns,
         stalls: counts.stalled.count,
-        stall_ns: counts.stalled.ns,
+        stall_ns: counts.stalled.time.0,
         major_faults: counts.major_faults,
     }
 }

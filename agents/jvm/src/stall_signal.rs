@@ -6,6 +6,7 @@
 
 use plimsoll_kernel::process::own::is_shown;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{ProcessWriter, Signal};
 
 /// Reads the signal of this process. Used by one thread at a time.
@@ -58,7 +59,7 @@ impl Counted {
         if let Some(now) = stalled {
             let more = now.since(self.stalled.replace(now).unwrap_or(now));
             sum.stalled.count = sum.stalled.count.saturating_add(more.count);
-            sum.stalled.ns = sum.stalled.ns.saturating_add(more.ns);
+            sum.stalled.time += more.time;
         }
         if let Some(now) = major_faults {
             let more = now.saturating_sub(self.major_faults.replace(now).unwrap_or(now));
@@ -195,7 +196,7 @@ fn read(stalls: Option<&mut Stalls>, faults: Option<Faults>) -> Option<Stalled> 
         // The same count, for which the kernel need not write a text in /proc as well.
         Tier::MajorFaults => faults.map(|faults| Stalled {
             count: faults.major,
-            ns: 0,
+            time: Nanos::ZERO,
         }),
         _ => stalls.read().ok(),
     }
@@ -219,7 +220,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn stalled(count: u64, ns: u64) -> Option<Stalled> {
-        Some(Stalled { count, ns })
+        Some(Stalled {
+            count,
+            time: Nanos(ns),
+        })
     }
 
     fn told(reading: Reading) -> (u64, u64, u64) {
@@ -227,7 +231,7 @@ mod tests {
             stalled,
             major_faults,
         } = reading;
-        (stalled.count, stalled.ns, major_faults)
+        (stalled.count, stalled.time.0, major_faults)
     }
 
     #[test]
@@ -389,9 +393,9 @@ mod tests {
             let mut counted = Counted::of(None, None);
             let mut before = Reading::default();
             for (count, ns, faults) in counters {
-                let now = counted.add(count.map(|count| Stalled { count, ns }), faults);
+                let now = counted.add(count.map(|count| Stalled { count, time: Nanos(ns) }), faults);
                 prop_assert!(now.stalled.count >= before.stalled.count);
-                prop_assert!(now.stalled.ns >= before.stalled.ns);
+                prop_assert!(now.stalled.time >= before.stalled.time);
                 prop_assert!(now.major_faults >= before.major_faults);
                 before = now;
             }

@@ -271,8 +271,8 @@ impl Helper {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let own_memory::Memory { resident, swapped } = own_memory::memory().unwrap_or_default();
-        let resident = Bytes(resident);
-        release::saw_swapped(Bytes(swapped));
+        let resident = resident;
+        release::saw_swapped(swapped);
         let heap = Heap::read(self.gc);
         let other = PUBLISHED.other_is_at_least(resident - heap.mapped);
         let collections = PUBLISHED.collections();
@@ -310,7 +310,7 @@ impl Helper {
 
     /// Shrinks the extent to `goal` if possible, then lets it grow as far as the ceiling allows.
     fn release(&mut self, goal: Bytes, numbers: Granted) {
-        let resident = || Bytes(own_memory::memory().unwrap_or_default().resident);
+        let resident = || own_memory::memory().unwrap_or_default().resident;
         let (began, before) = (now(), resident());
         if !inside(self.gc, &mut |gc| release::reclaim(gc, goal)) {
             return;

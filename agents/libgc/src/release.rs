@@ -70,5 +70,5 @@ pub fn saw_swapped(bytes: Bytes) {
 }
 
 fn swapped() -> Bytes {
-    Bytes(own_memory::memory().unwrap_or_default().swapped)
+    own_memory::memory().unwrap_or_default().swapped
 }

@@ -51,8 +51,8 @@ pub fn divisor(heap: Bytes, room: Bytes) -> usize {
 /// untouched, or swapped out. If hardly any of the heap is free, all of it was touched, and then
 /// the difference including swap is also an upper bound.
 pub fn other(known: Bytes, memory: Memory, heap: Bytes, idle: Bytes) -> Bytes {
-    let low = Bytes(memory.resident) - heap;
-    let high = Bytes(memory.resident) + Bytes(memory.swapped) - heap;
+    let low = memory.resident - heap;
+    let high = memory.resident + memory.swapped - heap;
     let full = idle <= (heap / 64).max(Bytes::mib(1));
     known.max(low).min(if full { high } else { Bytes::MAX })
 }

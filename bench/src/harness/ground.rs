@@ -5,6 +5,7 @@ use crate::report::results::root;
 use crate::{Error, Result};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{SwapFile, TestCgroup, children};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 use std::process::Command;
 
@@ -97,7 +98,7 @@ impl Ground {
             // removed first, and set again below.
             self.write("memory.memsw.limit_in_bytes", "-1")?;
         }
-        self.cgroup().set_limit(bytes)?;
+        self.cgroup().set_limit(bytes.map(Bytes))?;
         if !self.swapless {
             return Ok(());
         }

@@ -12,7 +12,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `play` | carries a scenario out |
+//! | `run_scenario` | carries a scenario out |
 //! | `scenario` | which programs run when, and which weights change |
 //! | `programs` | the programs of the scenarios, and their paths |
 //! | `ground` | the cgroup, the swap file and the folder of a measurement |
@@ -29,7 +29,7 @@
 //! | `servers` | servers of others, and the processes that load them |
 //! | `java` | Java programs of ours, compiled |
 //! | `libgc` | programs on libgc, and the collectors that they can run with |
-//! | `foreign` | programs of others on libgc |
+//! | `libgc_programs` | programs of others on libgc |
 //! | `collections` | number and time of collections of a Java machine |
 //! | `pauses` | pauses of a program on libgc |
 //! | `processor` | processor time of processes, and the processor's speed at the moment |
@@ -39,21 +39,21 @@
 pub mod broker;
 pub mod collections;
 pub mod folder;
-pub mod foreign;
 pub mod ground;
 pub mod interrupt;
 pub mod java;
 pub mod job;
 pub mod libgc;
+pub mod libgc_programs;
 pub mod load;
 pub mod mapped;
 pub mod memory_plot;
 pub mod observe_run;
 pub mod pauses;
-pub mod play;
 pub mod processor;
 pub mod programs;
 pub mod progress_plot;
+pub mod run_scenario;
 pub mod scenario;
 pub mod servers;
 pub mod trace;

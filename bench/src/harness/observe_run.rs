@@ -137,7 +137,7 @@ impl Following<'_> {
                 .limit()
                 .ok()
                 .flatten()
-                .is_some_and(|limit| limit.abs_diff(self.scenario.budget) < 1 << 20)
+                .is_some_and(|limit| limit.0.abs_diff(self.scenario.budget) < 1 << 20)
             {
                 self.group = Some(Group::new(cgroup));
                 return;

@@ -63,9 +63,9 @@ impl Watched {
             let Ok(memory) = process.memory() else {
                 continue;
             };
-            let shmem = self.heaps.bytes(process.pid(), memory.shmem);
-            seen.uses += memory.anon + shmem;
-            seen.swapped += memory.swap;
+            let shmem = self.heaps.bytes(process.pid(), memory.shmem.0);
+            seen.uses += memory.anon.0 + shmem;
+            seen.swapped += memory.swap.0;
             if let Ok(stat) = process.stat() {
                 seen.major_faults += stat.faults.major;
                 seen.processor_ticks += stat.cpu_ticks;
@@ -152,8 +152,8 @@ impl Group {
     /// The present values.
     pub fn look(&self) -> GroupSeen {
         GroupSeen {
-            used: self.cgroup.used().unwrap_or(0),
-            swapped: self.cgroup.swapped().unwrap_or(0),
+            used: self.cgroup.used().unwrap_or_default().0,
+            swapped: self.cgroup.swapped().unwrap_or_default().0,
             limit_hits: self
                 .cgroup
                 .events()

@@ -7,8 +7,8 @@
 
 use crate::Result;
 use crate::harness::memory_plot::memory_plot;
-use crate::harness::play::play;
 use crate::harness::programs::{hog, trio};
+use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::measurement::{About, Measurement};

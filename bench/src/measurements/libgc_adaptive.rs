@@ -3,8 +3,8 @@
 
 use crate::Result;
 use crate::harness::memory_plot::memory_plot;
-use crate::harness::play::play;
 use crate::harness::programs::{fixed_libgc, gcbench, hog_that_leaves};
+use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::measurement::{About, Measurement};

@@ -34,7 +34,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &shares::Shares,
     &hog::Hog,
     &split::Split,
-    &split::want::SplitWant,
+    &split::real_shortage::SplitWant,
     &container::Container,
     &broker_cost::BrokerCost,
     &ordinary_user::OrdinaryUser,

@@ -69,7 +69,7 @@ impl Said {
     fn of(seen: &Seen, exact: &Seen) -> Said {
         let pairs = || seen.within.iter().zip(&exact.within);
         let same = pairs().filter(|(a, b)| a.any() == b.any()).count();
-        let time = |within: &[Stalled]| within.iter().map(|s| s.ns as f64).collect::<Vec<_>>();
+        let time = |within: &[Stalled]| within.iter().map(|s| s.time.0 as f64).collect::<Vec<_>>();
         let own = if seen.tier.times() {
             time(&seen.within)
         } else {

@@ -1,7 +1,7 @@
 //! `plimsoll adopt`: brings a running program under the broker.
 
 use crate::args;
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::descriptors;
 use crate::error::CliError;
 use crate::own_broker::{self, Place};

@@ -21,7 +21,7 @@ pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
 pub use verdict::{Help, Standing, Verdict};
 
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::json;
 use crate::own_broker::Place;
 use crate::rows::{Faults, Order, rows, shown};
@@ -91,7 +91,7 @@ pub fn examine(place: &Place) -> Findings {
     let capacity = domain
         .as_mut()
         .and_then(|domain| domain.read().ok())
-        .map_or(0, |r| r.capacity);
+        .map_or(0, |r| r.capacity.0);
     let binding = domain.as_ref().and_then(Domain::binding);
     let listing = Control::connect(&place.socket)
         .and_then(|mut control| control.list())

@@ -2,7 +2,7 @@
 //! The broker gives the numbers that it decided by; the sentences are a pure function of its listing.
 
 use crate::args;
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::json;
 use crate::rows::{Faults, Order, rows, shown};

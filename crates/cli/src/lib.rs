@@ -16,7 +16,7 @@
 //! | [`programs`], `lever_keys` | the format `programs.toml`; keys for the options of levers |
 //! | [`size`] | sizes as people write and read them |
 //! | `group` | cgroups that a person names |
-//! | [`control`] | the connection to list and change principals |
+//! | [`broker_connection`] | the connection to list and change principals |
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`explain`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
@@ -29,7 +29,7 @@
 
 pub mod adopt;
 pub mod args;
-pub mod control;
+pub mod broker_connection;
 mod descriptors;
 pub mod doctor;
 pub mod error;
@@ -56,8 +56,8 @@ pub mod top;
 pub mod trace;
 
 use args::{Cli, Command};
+use broker_connection::Control;
 use clap::Parser;
-use control::Control;
 use error::CliError;
 use output::{print, say};
 use std::path::Path;

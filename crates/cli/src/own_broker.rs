@@ -1,6 +1,6 @@
 //! Finds a broker, and starts one for this user if none runs.
 
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::descriptors;
 use crate::error::CliError;
 use crate::run::signals;

@@ -1,7 +1,7 @@
 //! `plimsoll set`: changes a principal, given by name or number.
 
 use crate::args;
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::rows::{Faults, Order, find, rows, shown};
 use crate::size::Human;

@@ -9,7 +9,7 @@ use common::ground::{
 };
 use common::{Place, Started, alive, signal_to, wait_for};
 use plimsoll_testbed::TestCgroup;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::Path;
 use std::time::Duration;
 
@@ -107,14 +107,14 @@ fn a_group_that_becomes_smaller_and_larger_ends_no_program() {
     for limit in [250, 120, 800] {
         // The kernel refuses while it cannot page out as fast as is used.
         wait_for("the limit is set", || {
-            group.cgroup().set_limit(Some(limit * MIB)).ok()
+            group.cgroup().set_limit(Some(Bytes(limit * MIB))).ok()
         });
         capacity_is(&place, limit * MIB);
         goes_on(&place, "j");
         if limit == 120 {
             wait_for("what lives does not fit", || {
                 let swapped = group.cgroup().swapped();
-                swapped.is_ok_and(|bytes| bytes > MIB).then_some(())
+                swapped.is_ok_and(|bytes| bytes > Bytes(MIB)).then_some(())
             });
         }
         let before = lines(&place, "plain");
@@ -151,8 +151,8 @@ fn a_limit_that_falls_without_swap_is_followed() {
         goes_on(&place, "j");
         for limit in [400, 300] {
             wait_for("the limit is set", || {
-                let set = group.cgroup().set_limit(Some(limit * MIB)).ok()?;
-                (set == Some(limit * MIB)).then_some(())
+                let set = group.cgroup().set_limit(Some(Bytes(limit * MIB))).ok()?;
+                (set == Some(Bytes(limit * MIB))).then_some(())
             });
             capacity_is(&place, limit * MIB);
             goes_on(&place, "j");
@@ -163,8 +163,11 @@ fn a_limit_that_falls_without_swap_is_followed() {
                 .filter(|p| p.owed == 0 && p.uses < 300 * MIB)
         });
         // Less than lives is refused, or set only as far as it can be.
-        let set = group.cgroup().set_limit(Some(60 * MIB));
-        assert!(!matches!(set, Ok(Some(set)) if set <= 60 * MIB), "{set:?}");
+        let set = group.cgroup().set_limit(Some(Bytes::mib(60)));
+        assert!(
+            !matches!(set, Ok(Some(set)) if set <= Bytes::mib(60)),
+            "{set:?}"
+        );
         goes_on(&place, "j");
         assert!(alive(pid));
         assert_eq!(group.killed(), 0);
@@ -330,7 +333,7 @@ fn nested(swap_there: bool, live: &str) {
         });
         assert_eq!(listing.capacity, 300 * MIB);
         assert!(listing.budget > 120 * MIB, "{listing:?}");
-        assert!(outer.cgroup().usage().unwrap() <= 700 * MIB);
+        assert!(outer.cgroup().usage().unwrap() <= Bytes::mib(700));
     }
     assert_eq!((outer.killed(), inner.killed()), (0, 0));
 }

@@ -6,6 +6,7 @@ use common::{Place, Started, alive, signal_to, stderr, wait_for};
 use plimsoll_cli::run::many::GRACE;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Kind;
 use std::path::PathBuf;
 use std::process::Command;
@@ -92,7 +93,7 @@ fn three_programs_share_a_budget_and_leave_nothing_behind() {
             // Without swap the limit is a quarter above the budget.
             let limit = Cgroup::at(dir).unwrap().limit().unwrap();
             assert!(
-                limit == Some(200 << 20) || limit == Some(250 << 20),
+                limit == Some(Bytes(200 << 20)) || limit == Some(Bytes(250 << 20)),
                 "{limit:?}"
             );
         }
@@ -163,7 +164,7 @@ fn a_unit_binds_the_budget_of_what_runs_in_it() {
     // The group was made for this run, so the group of the budget is made inside.
     let mut run = start_in_unit(&place, unit.cgroup(), &["run", "-f", "p.toml"]);
     let (inside, limit) = bounds(place.attached("a").pid.unwrap());
-    assert!(inside && limit >= 200 << 20, "{inside}, {limit}");
+    assert!(inside && limit >= Bytes(200 << 20), "{inside}, {limit}");
     run.signal(libc::SIGTERM);
     run.wait();
     drop(place);
@@ -182,7 +183,7 @@ fn a_unit_binds_the_budget_of_what_runs_in_it() {
     let limit = Cgroup::at(&home).unwrap().limit().unwrap().unwrap();
     match other.cgroup().version() {
         Version::V1 => assert!(home.starts_with(other.cgroup().dir())),
-        Version::V2 => assert!(limit <= 96 << 20, "{limit}"),
+        Version::V2 => assert!(limit <= Bytes(96 << 20), "{limit}"),
     }
     run.signal(libc::SIGTERM);
     run.wait();
@@ -452,7 +453,7 @@ fn what_outgrows_a_budget_without_swap_goes_on_when_the_broker_is_killed() {
     let slowed = || group.events().unwrap().high > 0;
     wait_for("it has come to its budget", || {
         let there = match group.version() {
-            Version::V1 => group.usage().unwrap() > 60 << 20,
+            Version::V1 => group.usage().unwrap() > Bytes(60 << 20),
             Version::V2 => slowed(),
         };
         there.then_some(())

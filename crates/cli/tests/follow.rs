@@ -12,7 +12,7 @@ const PROGRAM: &str = "bench/programs/Container.java";
 
 /// Bytes that a program holds in private memory; 0 when it is gone.
 fn holds(process: &Process) -> u64 {
-    process.memory().map_or(0, |memory| memory.anon)
+    process.memory().map_or(0, |memory| memory.anon.0)
 }
 
 /// G1 of each version, each with 60 MB of arrays of 1 KB, replaced at 150 MB/s, under a maximum of 250 MB.

@@ -6,7 +6,7 @@ use common::ground::{alone, classes, enter, group, java, ours};
 use common::{Place, Started, stderr, wait_for};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -113,7 +113,7 @@ fn a_heap_of_serial_stays_below_its_usual_first_size_where_memory_is_short() {
     let Some(_swap) = swap(&place) else { return };
     let total = Domain::machine().unwrap().read().unwrap().capacity;
     let limit = 176 * MIB;
-    if total / 64 < 2 * limit {
+    if total / 64 < Bytes(2 * limit) {
         return skip("the first heap of a machine fits into a small group here");
     }
     let graph = Graph {
@@ -138,7 +138,7 @@ fn a_heap_of_serial_stays_below_its_usual_first_size_where_memory_is_short() {
         "heaps {heaps:?}, faults {} and {}",
         by_default.faults, steered.faults
     );
-    assert!(heaps[1] < total / 64, "{heaps:?} of {total}");
+    assert!(heaps[1] < (total / 64).0, "{heaps:?} of {total}");
     assert!(
         2 * steered.faults < by_default.faults,
         "{} by the default, {} under Isla Vista",
@@ -293,7 +293,7 @@ impl Promised {
     /// The kernel refuses while the program reads its pages back faster than they go.
     fn limit(&self, bytes: u64) {
         wait_for("the limit is set", || {
-            self.group.cgroup().set_limit(Some(bytes)).ok()
+            self.group.cgroup().set_limit(Some(Bytes(bytes))).ok()
         });
     }
 

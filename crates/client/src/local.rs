@@ -108,7 +108,7 @@ impl Local {
     fn look(&mut self) -> Sensed {
         let uses = self.uses();
         let (capacity, room) = match self.domain() {
-            Some(reading) => (Bytes(reading.capacity), Bytes(reading.room())),
+            Some(reading) => (reading.capacity, reading.room()),
             None => from_sysinfo(),
         };
         Sensed {
@@ -147,9 +147,7 @@ impl Local {
             .process
             .as_ref()
             .and_then(|process| process.memory().ok());
-        memory.map_or(Bytes::ZERO, |memory| {
-            Bytes(memory.anon) + Bytes(memory.shmem)
-        })
+        memory.map_or(Bytes::ZERO, |memory| memory.anon + memory.shmem)
     }
 }
 

@@ -36,7 +36,7 @@ impl Workers {
         if self.called || used < WORTH {
             return;
         }
-        if own::addresses().is_some_and(|addresses| addresses.left < FEW) {
+        if own::addresses().is_some_and(|addresses| addresses.left.0 < FEW) {
             return;
         }
         let markers =

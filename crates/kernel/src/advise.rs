@@ -7,6 +7,7 @@ use crate::process::{Process, proc_path};
 use crate::smaps::{Addresses, Area, areas};
 use crate::swap::spaces;
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use std::os::fd::AsRawFd;
 
 /// Most ranges of one call (`UIO_MAXIOV`).
@@ -44,15 +45,15 @@ impl Advice {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advised {
-    /// Bytes for which the kernel took the advice.
-    pub bytes: u64,
-    /// Ranges of present pages that contain those bytes.
+    /// The memory for which the kernel took the advice.
+    pub bytes: Bytes,
+    /// Ranges of present pages that contain it.
     pub ranges: usize,
     /// System calls.
     pub calls: usize,
 }
 
-/// Advises on about `bytes` of a process's present private anonymous memory. Begins with the areas
+/// Advises on about so much of a process's present private anonymous memory. Begins with the areas
 /// whose referenced part is smallest (meaningful some seconds after
 /// [`crate::referenced::clear`]), and takes long runs before short ones. Passes over locked and
 /// special areas, and areas shared with a forked child. Reads the process's areas (20-40 ms/GiB),
@@ -61,22 +62,20 @@ pub struct Advised {
 /// # Errors
 /// [`Error::NotPermitted`] without CAP_SYS_NICE; [`Error::Unsupported`] before Linux 5.10;
 /// [`Error::Busy`] when there is no free swap to page out to; [`Error::Gone`].
-pub fn advise(process: &Process, advice: Advice, bytes: u64) -> Result<Advised> {
+pub fn advise(process: &Process, advice: Advice, most: Bytes) -> Result<Advised> {
     let candidates = coldest_first(&areas(process, MAX_AREAS)?);
-    let bytes = match advice {
-        Advice::Cold => bytes,
-        Advice::PageOut => bytes.min(free_swap()?),
+    let most = match advice {
+        Advice::Cold => most,
+        Advice::PageOut => most.min(free_swap()?),
     };
-    let ranges = choose(process, &candidates, bytes)?;
+    let ranges = choose(process, &candidates, most.0)?;
     advise_ranges(process, advice, &ranges)
 }
 
-/// Free swap space, bytes. Without any the kernel accepts the advice but does nothing.
-fn free_swap() -> Result<u64> {
-    let free = spaces()?.iter().fold(0u64, |sum, s| {
-        sum.saturating_add(s.size.saturating_sub(s.used))
-    });
-    if free == 0 {
+/// Free swap space. Without any the kernel accepts the advice but does nothing.
+fn free_swap() -> Result<Bytes> {
+    let free = spaces()?.iter().map(|s| s.size - s.used).sum();
+    if free == Bytes::ZERO {
         return Err(Error::Busy {
             path: "/proc/swaps".into(),
             why: "there is no free swap for anonymous memory to go to; add a swap file or zram",
@@ -169,7 +168,7 @@ pub fn advise_ranges(process: &Process, advice: Advice, ranges: &[Addresses]) ->
             Err(Error::Call { source, .. }) if is_range_fault(&source) => 0,
             Err(e) => return Err(e),
         };
-        done.bytes += got;
+        done.bytes += Bytes(got);
         if got >= wanted {
             done.ranges += batch.len();
             next += batch.len();

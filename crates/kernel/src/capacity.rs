@@ -3,46 +3,45 @@
 use crate::cgroup::{self, Cgroup, MAX_DEPTH};
 use crate::meminfo::MeminfoReader;
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 
 /// After this many reads the groups above are looked up again, because a process can be moved.
 const READS_PER_SCAN: u32 = 256;
 
-/// Capacity and use of a domain, bytes.
+/// Capacity and use of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The most that the domain may hold: the limit of the binding group, or the machine's memory.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// The lowest limit of the groups above, or the machine's memory if that is less. Unlike
     /// `capacity`, it does not change when others use more and another group begins to bind.
-    pub lowest: u64,
-    /// Bytes in use that cannot be dropped for free.
-    pub used: u64,
-    /// All bytes charged, including droppable memory.
-    pub usage: u64,
-    /// Bytes in memory that could go to swap, if there were room: anonymous memory and tmpfs, without
+    pub lowest: Bytes,
+    /// In use, and cannot be dropped for free.
+    pub used: Bytes,
+    /// All that is charged, including droppable memory.
+    pub usage: Bytes,
+    /// Memory that could go to swap, if there were room: anonymous memory and tmpfs, without
     /// what is locked.
-    pub anonymous: u64,
-    /// Bytes in swap: of the group, or of the machine.
-    pub swapped: u64,
+    pub anonymous: Bytes,
+    /// In swap: of the group, or of the machine.
+    pub swapped: Bytes,
     /// The machine's swap space.
-    pub swap_total: u64,
+    pub swap_total: Bytes,
     /// The machine's swap space not in use.
-    pub swap_free: u64,
+    pub swap_free: Bytes,
 }
 
 impl Reading {
-    /// Bytes until the capacity is reached.
-    pub fn room(&self) -> u64 {
-        self.capacity.saturating_sub(self.used)
+    /// Memory that is left until the capacity is reached.
+    pub fn room(&self) -> Bytes {
+        self.capacity - self.used
     }
 
     /// The use below the lowest limit that would leave the same room; memory that others take
     /// elsewhere counts as used here. Does not jump when another group begins to bind.
-    pub fn used_of_lowest(&self) -> u64 {
-        self.lowest
-            .saturating_add(self.used)
-            .saturating_sub(self.capacity)
+    pub fn used_of_lowest(&self) -> Bytes {
+        self.lowest + self.used - self.capacity
     }
 }
 
@@ -152,17 +151,17 @@ impl Domain {
         }
     }
 
-    /// Room in swap for the domain's memory, bytes, given its `reading`; there may be less memory that
+    /// Room in swap for the domain's memory, given its `reading`; there may be less memory that
     /// could go there ([`Reading::anonymous`]). 0 if the machine has no swap left, if a group above has
     /// none left, or if the kernel takes no anonymous memory when a group is at its limit (swappiness 0).
     /// A program that exceeds the limit is killed then. Opens files if there is any swap.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Absent`] when the group is no more.
-    pub fn pageable(&self, reading: &Reading) -> Result<u64> {
+    pub fn pageable(&self, reading: &Reading) -> Result<Bytes> {
         let mut least = reading.swap_free;
-        if least == 0 || self.binding.is_some() && self.groups[0].takes_no_anon()? {
-            return Ok(0);
+        if least == Bytes::ZERO || self.binding.is_some() && self.groups[0].takes_no_anon()? {
+            return Ok(Bytes::ZERO);
         }
         for group in &self.groups {
             if let Some(bytes) = group.pageable(reading.room())? {
@@ -182,12 +181,12 @@ impl Domain {
         Ok(self.pageable(&reading)? < reading.capacity / 16)
     }
 
-    /// The lowest limit of the groups above, bytes; `None` if none is below the machine's memory.
+    /// The lowest limit of the groups above; `None` if none is below the machine's memory.
     /// It bounds what a program can ever have.
     ///
     /// # Errors
     /// As [`Domain::read`].
-    pub fn lowest_limit(&mut self) -> Result<Option<u64>> {
+    pub fn lowest_limit(&mut self) -> Result<Option<Bytes>> {
         let total = self.machine.read()?.total;
         let mut lowest = None;
         for group in &self.groups {
@@ -207,12 +206,12 @@ impl Domain {
 
     fn read_groups(&mut self) -> Result<Reading> {
         let machine = self.machine.read()?;
-        let swapped = machine.swap_total.saturating_sub(machine.swap_free);
+        let swapped = machine.swap_total - machine.swap_free;
         let mut tightest = Reading {
             capacity: machine.total,
             lowest: machine.total,
             used: machine.used(),
-            usage: machine.total.saturating_sub(machine.free),
+            usage: machine.total - machine.free,
             anonymous: machine.anonymous(),
             swapped,
             swap_total: machine.swap_total,
@@ -232,16 +231,16 @@ impl Domain {
             }
             let usage = group.usage()?;
             // A group that is far from its limit even with all its caches cannot bind.
-            if limit.saturating_sub(usage) > tightest.room() {
+            if limit - usage > tightest.room() {
                 continue;
             }
             let stat = group.stat()?;
-            let used = usage.saturating_sub(stat.droppable());
+            let used = usage - stat.droppable();
             let here = Reading {
                 capacity: limit,
                 used,
                 usage,
-                anonymous: stat.inactive_anon.saturating_add(stat.active_anon),
+                anonymous: Bytes(stat.inactive_anon) + Bytes(stat.active_anon),
                 ..tightest
             };
             if here.room() <= tightest.room() {

@@ -15,6 +15,7 @@ use crate::mounts::{Mounts, NotLocal, is_memory};
 use crate::pin::FileMapping;
 use crate::process::{Process, page_size, place, through};
 use crate::smaps::{Addresses, Area, FileKey, each_mapping};
+use plimsoll_unit::Bytes;
 use rustix::fs::{
     FileType, Mode, OFlags, ResolveFlags, Stat, fstat, major, minor, open, openat, openat2,
 };
@@ -241,7 +242,7 @@ impl Named {
 /// Whether the kernel lists mappings of an open file with this device and inode. Maps a page of it for
 /// that, and reads none.
 pub fn is_listed_as(file: impl AsFd, key: FileKey) -> bool {
-    FileMapping::new(file, 0, page_size()).is_ok_and(|mapping| is_mapped_as(&mapping, key))
+    FileMapping::new(file, 0, Bytes(page_size())).is_ok_and(|mapping| is_mapped_as(&mapping, key))
 }
 
 /// Whether the kernel lists a mapping of ours with this device and inode.

@@ -3,42 +3,43 @@
 use crate::parse::{lines, pair};
 use crate::reader::Reader;
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 
 /// Longest text that is read, bytes. The real text is less than half as long; the buffer lies on
 /// the stack, which may be small.
 const MAX_TEXT: usize = 4 << 10;
 
-/// The machine's memory, bytes.
+/// The machine's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meminfo {
     /// All memory that the kernel manages.
-    pub total: u64,
+    pub total: Bytes,
     /// Not in use at all.
-    pub free: u64,
+    pub free: Bytes,
     /// The kernel's own estimate of what a new program could get without swapping.
-    pub available: u64,
+    pub available: Bytes,
     /// File pages not used of late.
-    pub inactive_file: u64,
+    pub inactive_file: Bytes,
     /// File pages used of late.
-    pub active_file: u64,
+    pub active_file: Bytes,
     /// Anonymous memory and tmpfs, not used of late.
-    pub inactive_anon: u64,
+    pub inactive_anon: Bytes,
     /// Anonymous memory and tmpfs, used of late.
-    pub active_anon: u64,
+    pub active_anon: Bytes,
     /// Pages in memory that are in swap too.
-    pub swap_cached: u64,
+    pub swap_cached: Bytes,
     /// tmpfs and shared anonymous memory.
-    pub shmem: u64,
+    pub shmem: Bytes,
     /// File pages that must be written before they can be dropped.
-    pub dirty: u64,
+    pub dirty: Bytes,
     /// Pages on the way to the disk.
-    pub writeback: u64,
+    pub writeback: Bytes,
     /// Kernel slabs that can be dropped.
-    pub slab_reclaimable: u64,
+    pub slab_reclaimable: Bytes,
     /// Swap space.
-    pub swap_total: u64,
+    pub swap_total: Bytes,
     /// Swap space not in use.
-    pub swap_free: u64,
+    pub swap_free: Bytes,
 }
 
 impl Meminfo {
@@ -49,6 +50,7 @@ impl Meminfo {
             let Some((name, value)) = pair(line) else {
                 continue;
             };
+            let value = Bytes(value);
             match name {
                 b"MemTotal" => m.total = value,
                 b"MemFree" => m.free = value,
@@ -70,28 +72,23 @@ impl Meminfo {
         m
     }
 
-    /// Bytes that could go to swap, if there were room.
-    pub fn anonymous(&self) -> u64 {
-        self.inactive_anon.saturating_add(self.active_anon)
+    /// Memory that could go to swap, if there were room.
+    pub fn anonymous(&self) -> Bytes {
+        self.inactive_anon + self.active_anon
     }
 
-    /// Bytes in use that cannot be dropped for free: total - free - clean inactive file pages -
+    /// Memory in use that cannot be dropped for free: total - free - clean inactive file pages -
     /// swap cache - half of the reclaimable slabs (the kernel is reluctant to drop the other half).
     /// Never less than total - available, so as not to be more optimistic than the kernel.
-    pub fn used(&self) -> u64 {
-        let files = self.inactive_file.saturating_sub(self.dirty);
-        let droppable = files
-            .saturating_add(self.swap_cached)
-            .saturating_add(self.slab_reclaimable / 2);
-        let used = self
-            .total
-            .saturating_sub(self.free)
-            .saturating_sub(droppable);
+    pub fn used(&self) -> Bytes {
+        let files = self.inactive_file - self.dirty;
+        let droppable = files + self.swap_cached + self.slab_reclaimable / 2;
+        let used = self.total - self.free - droppable;
         // Kernels before 3.14 have no `MemAvailable`.
-        if self.available == 0 {
+        if self.available == Bytes::ZERO {
             used
         } else {
-            used.max(self.total.saturating_sub(self.available))
+            used.max(self.total - self.available)
         }
     }
 }
@@ -116,7 +113,7 @@ impl MeminfoReader {
     pub fn read(&self) -> Result<Meminfo> {
         let mut buffer = [0; MAX_TEXT];
         let meminfo = Meminfo::parse(self.0.read(&mut buffer)?);
-        if meminfo.total == 0 {
+        if meminfo.total == Bytes::ZERO {
             return Err(Error::Broken {
                 path: self.0.path().to_path_buf(),
                 why: "it has no line `MemTotal`",

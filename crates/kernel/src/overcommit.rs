@@ -1,6 +1,7 @@
 //! How much the kernel lets a process map at once. Source: kernel document
 //! `vm/overcommit-accounting.rst`.
 
+use plimsoll_unit::Bytes;
 use rustix::fs::{Mode, OFlags};
 
 /// `vm.overcommit_memory`.
@@ -35,17 +36,16 @@ impl Overcommit {
     }
 }
 
-/// Bytes of the largest writable private mapping, disregarding what others are promised. With the
+/// The largest writable private mapping, disregarding what others are promised. With the
 /// heuristic it is all memory plus all swap of the machine. The kernel does not check this for a
 /// mapping that is made writable later.
-pub fn largest_mapping() -> u64 {
+pub fn largest_mapping() -> Bytes {
     if Overcommit::read() != Overcommit::Heuristic {
-        return u64::MAX;
+        return Bytes::MAX;
     }
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit.max(1));
-    let all = (info.totalram as u64).saturating_add(info.totalswap as u64);
-    all.saturating_mul(unit)
+    (Bytes(info.totalram as u64) + Bytes(info.totalswap as u64)) * unit
 }
 
 #[cfg(test)]

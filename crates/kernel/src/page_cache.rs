@@ -4,6 +4,7 @@
 use crate::mounts::kind_of;
 use crate::process::page_size;
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,19 +13,19 @@ use std::path::Path;
 /// The same number on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// State of a part of a file in the page cache, bytes.
+/// State of a part of a file in the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cached {
     /// In the page cache.
-    pub cached: u64,
+    pub cached: Bytes,
     /// The part of `cached` that is not yet written.
-    pub dirty: u64,
+    pub dirty: Bytes,
     /// The part of `cached` that is being written.
-    pub writeback: u64,
+    pub writeback: Bytes,
     /// Was in the cache, and is not any more. On tmpfs: in swap.
-    pub evicted: u64,
+    pub evicted: Bytes,
     /// The part of `evicted` that counts as a refault when it is read again: it was evicted recently.
-    pub recently_evicted: u64,
+    pub recently_evicted: Bytes,
 }
 
 /// `struct cachestat_range`.
@@ -82,7 +83,7 @@ pub fn of(file: impl AsFd, path: &Path, part: Range<u64>) -> Result<Cached> {
             },
         });
     }
-    let bytes = |count: u64| count.saturating_mul(page_size());
+    let bytes = |count: u64| Bytes(page_size()) * count;
     Ok(Cached {
         cached: bytes(pages.cache),
         dirty: bytes(pages.dirty),
@@ -111,10 +112,16 @@ mod tests {
         match of(&file, path, 0..64 << 10) {
             Err(error) if error.is_absent() || error.is_denied() => {}
             all => {
-                assert_eq!(all.unwrap().cached, 64 << 10);
-                assert_eq!(of(&file, path, 0..page_size()).unwrap().cached, page_size());
+                assert_eq!(all.unwrap().cached, Bytes(64 << 10));
+                assert_eq!(
+                    of(&file, path, 0..page_size()).unwrap().cached,
+                    Bytes(page_size())
+                );
                 assert_eq!(of(&file, path, 5..5).unwrap(), Cached::default());
-                assert_eq!(of(&file, path, 1 << 40..1 << 41).unwrap().cached, 0);
+                assert_eq!(
+                    of(&file, path, 1 << 40..1 << 41).unwrap().cached,
+                    Bytes::ZERO
+                );
             }
         }
     }

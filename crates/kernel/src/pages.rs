@@ -6,6 +6,7 @@ use crate::pagemap_scan::{self, FILE, GUARD, HUGE, PRESENT, Query, SWAPPED, WRIT
 use crate::process::{Process, page_size, through};
 use crate::smaps::Addresses;
 use crate::{Error, Result, pagemap};
+use plimsoll_unit::Bytes;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -19,13 +20,13 @@ pub enum Tier {
     Words,
 }
 
-/// Bytes of a range, by place.
+/// Memory of a range, by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In memory.
-    pub present: u64,
+    pub present: Bytes,
     /// In swap (guard pages and write-protect markers of userfaultfd look the same).
-    pub swapped: u64,
+    pub swapped: Bytes,
 }
 
 /// Consecutive pages in the same place.
@@ -125,7 +126,7 @@ impl PageMap {
             } else {
                 &mut counts.swapped
             };
-            *slot += bytes;
+            *slot += Bytes(bytes);
             true
         })?;
         Ok(counts)

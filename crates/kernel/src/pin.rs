@@ -7,6 +7,7 @@
 
 use crate::capabilities::{CAP_IPC_LOCK, holds};
 use crate::process::page_size;
+use plimsoll_unit::Bytes;
 use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MlockAllFlags, ProtFlags, madvise, mlock, mlockall, mmap, munlock, munmap,
@@ -30,16 +31,17 @@ pub struct FileMapping {
 unsafe impl Send for FileMapping {}
 
 impl FileMapping {
-    /// Maps the bytes `offset..offset + bytes` of a file, both multiples of the page size. Reads
+    /// Maps so much of a file from `offset` on, both multiples of the page size. Reads
     /// nothing. The range may reach beyond the end of the file.
     ///
     /// # Errors
     /// `EINVAL` for an unaligned or empty range; `ENODEV` where the file cannot be mapped; `ENOMEM`
     /// with too many mappings (`vm.max_map_count`).
-    pub fn new(file: impl AsFd, offset: u64, bytes: u64) -> io::Result<FileMapping> {
+    pub fn new(file: impl AsFd, offset: u64, length: Bytes) -> io::Result<FileMapping> {
         let page = page_size();
-        let aligned = offset.is_multiple_of(page) && bytes.is_multiple_of(page) && bytes > 0;
-        let (true, Ok(length)) = (aligned, usize::try_from(bytes)) else {
+        let aligned =
+            offset.is_multiple_of(page) && length.0.is_multiple_of(page) && length > Bytes::ZERO;
+        let (true, Ok(length)) = (aligned, usize::try_from(length.0)) else {
             return Err(Errno::INVAL.into());
         };
         let flags = MapFlags::SHARED;
@@ -157,17 +159,17 @@ impl Drop for FileMapping {
 /// The first user namespace, as `/proc/self/ns/user` names it (`linux/proc_ns.h`).
 const FIRST_USERS: &str = "user:[4026531837]";
 
-/// Bytes that this process may lock altogether; `None` if there is no bound (CAP_IPC_LOCK, or no
+/// How much this process may lock altogether; `None` if there is no bound (CAP_IPC_LOCK, or no
 /// RLIMIT_MEMLOCK). A capability in another user namespace than the first, as in a container without
 /// root, lifts no limit.
-pub fn lockable() -> Option<u64> {
+pub fn lockable() -> Option<Bytes> {
     // Where the namespaces cannot be seen there is only the first.
     let first = std::fs::read_link("/proc/self/ns/user")
         .map_or(true, |name| name == Path::new(FIRST_USERS));
     if first && holds(CAP_IPC_LOCK) {
         return None;
     }
-    getrlimit(Resource::Memlock).current
+    getrlimit(Resource::Memlock).current.map(Bytes)
 }
 
 /// Locks the memory of this process as it is touched, now and later: whoever is to act when memory is
@@ -194,7 +196,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let page = page_size();
         file.write_all(&vec![1; 4 * page as usize]).unwrap();
-        let mapping = FileMapping::new(&file, page, 3 * page).unwrap();
+        let mapping = FileMapping::new(&file, page, Bytes(3 * page)).unwrap();
         assert_eq!(mapping.range(), page..4 * page);
         mapping.will_need(&(page..2 * page)).unwrap();
         mapping.lock(&(page..3 * page)).unwrap();
@@ -207,8 +209,8 @@ mod tests {
         ] {
             assert!(mapping.lock(&odd).is_err(), "{odd:?}");
         }
-        assert!(FileMapping::new(&file, 1, page).is_err());
-        assert!(FileMapping::new(&file, 0, 0).is_err());
+        assert!(FileMapping::new(&file, 1, Bytes(page)).is_err());
+        assert!(FileMapping::new(&file, 0, Bytes(0)).is_err());
     }
 
     #[test]
@@ -216,7 +218,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let page = page_size();
         file.write_all(&vec![1; 2 * page as usize]).unwrap();
-        let mapping = FileMapping::new(&file, 0, 4 * page).unwrap();
+        let mapping = FileMapping::new(&file, 0, Bytes(4 * page)).unwrap();
         mapping.lock(&(0..2 * page)).unwrap();
         file.set_len(page).unwrap();
         assert!(mapping.lock(&(0..2 * page)).is_err());
@@ -236,7 +238,7 @@ mod tests {
                 maximum: Some(65_536),
             };
             rustix::process::setrlimit(Resource::Memlock, most).unwrap();
-            assert_eq!(lockable(), Some(65_536));
+            assert_eq!(lockable(), Some(Bytes(65_536)));
             return;
         }
         let users = |command: &mut Command| {

@@ -4,6 +4,7 @@
 use crate::pages::{Counts, PageMap};
 use crate::process::{Process, by_thread, page_size};
 use crate::{Error, Result, sandbox};
+use plimsoll_unit::Bytes;
 use std::os::unix::fs::FileExt;
 
 /// The outcome of a copy.
@@ -35,7 +36,7 @@ pub fn copy(process: &Process, pages: &PageMap, at: u64, into: &mut [u8]) -> Res
     let page = page_size();
     let range = at / page * page..end.div_ceil(page).saturating_mul(page);
     match pages.counts(&range) {
-        Ok(counts) if counts.present == range.end - range.start => {}
+        Ok(counts) if counts.present == Bytes(range.end - range.start) => {}
         Ok(counts) if counts == Counts::default() => return Ok(Copied::Nothing),
         Err(error) if error.is_gone() => return Err(error),
         // Beyond the addresses of programs the kernel refuses to look.

@@ -6,17 +6,17 @@ use crate::process::{Process, place};
 use crate::reader::write_text;
 use crate::smaps::{self, FileKey};
 use crate::{Error, Result};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// How often a process is sampled, and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Time between clearing and reading, ns.
-    pub window_ns: u64,
-    /// Shortest time from one sample's start to the next, ns.
-    pub shortest_ns: u64,
-    /// Longest such time, ns; reached by processes that are idle or steady.
-    pub longest_ns: u64,
+    /// Time between clearing and reading.
+    pub window: Nanos,
+    /// Shortest time from one sample's start to the next.
+    pub shortest: Nanos,
+    /// Longest such time; reached by processes that are idle or steady.
+    pub longest: Nanos,
     /// Largest share of one processor that sampling this process may take, 0 to 1.
     pub share: f64,
 }
@@ -25,32 +25,32 @@ impl Default for Pace {
     /// Window 10 s, a sample every 20 s to 320 s, at most 0.5 % of one processor.
     fn default() -> Pace {
         Pace {
-            window_ns: 10 * SECOND,
-            shortest_ns: 20 * SECOND,
-            longest_ns: 320 * SECOND,
+            window: Nanos::seconds(10),
+            shortest: Nanos::seconds(20),
+            longest: Nanos::seconds(320),
             share: 0.005,
         }
     }
 }
 
-/// The result of a sample, bytes.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// Touched within the window.
-    pub referenced: u64,
+    pub referenced: Bytes,
     /// Resident at its end.
-    pub resident: u64,
-    /// Length of the window, ns.
-    pub window_ns: u64,
+    pub resident: Bytes,
+    /// Length of the window.
+    pub window: Nanos,
 }
 
-/// The state of a sampler. Times in nanoseconds.
+/// The state of a sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Will clear at this time.
-    Clear(u64),
+    Clear(Nanos),
     /// Cleared at this time, at this cost. Will read one window later.
-    Read(u64, u64),
+    Read(Nanos, Nanos),
 }
 
 /// Decides when to clear and when to read; pure.
@@ -58,7 +58,7 @@ enum Phase {
 pub struct Schedule {
     pace: Pace,
     phase: Phase,
-    interval_ns: u64,
+    interval: Nanos,
     last: Option<Estimate>,
 }
 
@@ -74,80 +74,76 @@ pub enum Step {
 }
 
 impl Schedule {
-    /// Starts; the first sample begins at `now_ns`.
-    pub fn new(pace: Pace, now_ns: u64) -> Schedule {
+    /// Starts; the first sample begins `now`.
+    pub fn new(pace: Pace, now: Nanos) -> Schedule {
         Schedule {
             pace,
-            phase: Phase::Clear(now_ns),
-            interval_ns: pace.shortest_ns,
+            phase: Phase::Clear(now),
+            interval: pace.shortest,
             last: None,
         }
     }
 
     /// The step that is due.
-    pub fn step(&self, now_ns: u64) -> Step {
+    pub fn step(&self, now: Nanos) -> Step {
         match self.phase {
-            Phase::Clear(at) if now_ns >= at => Step::Clear,
-            Phase::Read(at, _) if now_ns >= at.saturating_add(self.pace.window_ns) => Step::Read,
+            Phase::Clear(at) if now >= at => Step::Clear,
+            Phase::Read(at, _) if now >= at + self.pace.window => Step::Read,
             _ => Step::Wait,
         }
     }
 
-    /// When something is due next, ns.
-    pub fn due_ns(&self) -> u64 {
+    /// When something is due next.
+    pub fn due(&self) -> Nanos {
         match self.phase {
             Phase::Clear(at) => at,
-            Phase::Read(at, _) => at.saturating_add(self.pace.window_ns),
+            Phase::Read(at, _) => at + self.pace.window,
         }
     }
 
-    /// Notes that the bits were cleared, and the processor time that it took, ns.
-    pub fn cleared(&mut self, now_ns: u64, cost_ns: u64) {
-        self.phase = Phase::Read(now_ns, cost_ns);
+    /// Notes that the bits were cleared, and the processor time that it took.
+    pub fn cleared(&mut self, now: Nanos, cost: Nanos) {
+        self.phase = Phase::Read(now, cost);
     }
 
-    /// Notes that the bits were read, and the processor time that it took, ns. The interval doubles
+    /// Notes that the bits were read, and the processor time that it took. The interval doubles
     /// if the process was idle or unchanged (within 1/16), and returns to the shortest if it
     /// changed. It is never so short that the cost exceeds its share.
-    pub fn read(&mut self, now_ns: u64, cost_ns: u64, mut found: Estimate) -> Estimate {
+    pub fn read(&mut self, now: Nanos, cost: Nanos, mut found: Estimate) -> Estimate {
         let (started, spent) = match self.phase {
-            Phase::Read(at, cost) => (at, cost.saturating_add(cost_ns)),
-            Phase::Clear(_) => (now_ns, cost_ns),
+            Phase::Read(at, clearing) => (at, clearing + cost),
+            Phase::Clear(_) => (now, cost),
         };
-        found.window_ns = now_ns.saturating_sub(started);
+        found.window = now - started;
         let steady = self.last.is_some_and(|last| {
-            last.referenced.abs_diff(found.referenced) <= last.referenced.max(found.resident) / 16
+            let change = last.referenced.0.abs_diff(found.referenced.0);
+            Bytes(change) <= last.referenced.max(found.resident) / 16
         });
         let idle = found.referenced <= found.resident / 64;
-        self.interval_ns = if steady || idle {
-            self.interval_ns.saturating_mul(2)
+        self.interval = if steady || idle {
+            self.interval * 2
         } else {
-            self.pace.shortest_ns
+            self.pace.shortest
         };
         let affordable = if self.pace.share > 0.0 {
-            (spent as f64 / self.pace.share) as u64
+            Nanos((spent.0 as f64 / self.pace.share) as u64)
         } else {
-            self.pace.longest_ns
+            self.pace.longest
         };
-        self.interval_ns = self.interval_ns.clamp(
-            self.pace.shortest_ns,
-            self.pace.longest_ns.max(self.pace.shortest_ns),
+        self.interval = self.interval.clamp(
+            self.pace.shortest,
+            self.pace.longest.max(self.pace.shortest),
         );
-        let next = started
-            .saturating_add(self.interval_ns.max(affordable))
-            .max(now_ns);
+        let next = (started + self.interval.max(affordable)).max(now);
         self.phase = Phase::Clear(next);
         self.last = Some(found);
         found
     }
 
     /// Notes that reading the process failed. Tries again after the present interval.
-    pub fn failed(&mut self, now_ns: u64) {
-        self.interval_ns = self
-            .interval_ns
-            .saturating_mul(2)
-            .min(self.pace.longest_ns.max(self.pace.shortest_ns));
-        self.phase = Phase::Clear(now_ns.saturating_add(self.interval_ns));
+    pub fn failed(&mut self, now: Nanos) {
+        self.interval = (self.interval * 2).min(self.pace.longest.max(self.pace.shortest));
+        self.phase = Phase::Clear(now + self.interval);
     }
 
     /// The last sample.
@@ -156,17 +152,17 @@ impl Schedule {
     }
 }
 
-/// Samples one process: call [`Sampler::step`] every second or so, or at [`Schedule::due_ns`].
+/// Samples one process: call [`Sampler::step`] every second or so, or at [`Schedule::due`].
 #[derive(Debug)]
 pub struct Sampler {
     schedule: Schedule,
 }
 
 impl Sampler {
-    /// A sampler whose first sample begins at `now_ns`.
-    pub fn new(pace: Pace, now_ns: u64) -> Sampler {
+    /// A sampler whose first sample begins `now`.
+    pub fn new(pace: Pace, now: Nanos) -> Sampler {
         Sampler {
-            schedule: Schedule::new(pace, now_ns),
+            schedule: Schedule::new(pace, now),
         }
     }
 
@@ -180,32 +176,32 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
-    pub fn step(&mut self, process: &Process, now_ns: u64) -> Result<Option<Estimate>> {
-        let begin = crate::clock::thread_cpu().0;
-        let cost = || crate::clock::thread_cpu().0.saturating_sub(begin);
-        match self.schedule.step(now_ns) {
+    pub fn step(&mut self, process: &Process, now: Nanos) -> Result<Option<Estimate>> {
+        let begin = crate::clock::thread_cpu();
+        let cost = || crate::clock::thread_cpu() - begin;
+        match self.schedule.step(now) {
             Step::Wait => Ok(None),
             Step::Clear => match clear(process) {
                 Ok(()) => {
-                    self.schedule.cleared(now_ns, cost());
+                    self.schedule.cleared(now, cost());
                     Ok(None)
                 }
                 Err(e) => {
-                    self.schedule.failed(now_ns);
+                    self.schedule.failed(now);
                     Err(e)
                 }
             },
             Step::Read => match smaps::rollup(process) {
                 Ok(sums) => {
                     let found = Estimate {
-                        referenced: sums.referenced,
-                        resident: sums.rss,
-                        window_ns: 0,
+                        referenced: Bytes(sums.referenced),
+                        resident: Bytes(sums.rss),
+                        window: Nanos::ZERO,
                     };
-                    Ok(Some(self.schedule.read(now_ns, cost(), found)))
+                    Ok(Some(self.schedule.read(now, cost(), found)))
                 }
                 Err(e) => {
-                    self.schedule.failed(now_ns);
+                    self.schedule.failed(now);
                     Err(e)
                 }
             },
@@ -225,7 +221,7 @@ pub fn clear(process: &Process) -> Result<()> {
     write_text(&place(process.pid(), "clear_refs"), b"1")
 }
 
-/// A shared segment as one process maps it. Sizes in bytes. While a process maps pages for the
+/// A shared segment as one process maps it. While a process maps pages for the
 /// first time, each fault maps 16 pages around it and marks them referenced too. So the referenced
 /// share shows a rate only once `rss` no longer grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,14 +231,14 @@ pub struct Segment {
     /// Its name, for people.
     pub name: String,
     /// Mapped.
-    pub size: u64,
+    pub size: Bytes,
     /// Resident through this process's page tables.
-    pub rss: u64,
+    pub rss: Bytes,
     /// Proportional resident size: a page that is mapped n times, here or elsewhere, counts 1/n for
     /// each mapping.
-    pub pss: u64,
+    pub pss: Bytes,
     /// With this process's reference bit set.
-    pub referenced: u64,
+    pub referenced: Bytes,
 }
 
 /// The shared segments of a process (shared mappings of files, tmpfs, shared anonymous memory).
@@ -267,21 +263,21 @@ pub fn segments_of(areas: &[smaps::Area], max: usize) -> Vec<Segment> {
     shared.sort_by_key(|a| a.file);
     let mut segments: Vec<Segment> = Vec::new();
     for area in shared {
-        let size = area.addresses.end.saturating_sub(area.addresses.start);
+        let size = Bytes(area.addresses.end) - Bytes(area.addresses.start);
         match segments.last_mut() {
             Some(last) if last.key == area.file => {
-                last.size = last.size.saturating_add(size);
-                last.rss = last.rss.saturating_add(area.rss);
-                last.pss = last.pss.saturating_add(area.pss);
-                last.referenced = last.referenced.saturating_add(area.referenced);
+                last.size += size;
+                last.rss += Bytes(area.rss);
+                last.pss += Bytes(area.pss);
+                last.referenced += Bytes(area.referenced);
             }
             _ => segments.push(Segment {
                 key: area.file,
                 name: area.name.clone(),
                 size,
-                rss: area.rss,
-                pss: area.pss,
-                referenced: area.referenced,
+                rss: Bytes(area.rss),
+                pss: Bytes(area.pss),
+                referenced: Bytes(area.referenced),
             }),
         }
     }
@@ -293,33 +289,34 @@ pub fn segments_of(areas: &[smaps::Area], max: usize) -> Vec<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::SECOND;
     use proptest::prelude::*;
 
     /// Runs a schedule for an hour; returns the cost and how many samples there were.
-    fn run(pace: Pace, cost_ns: u64, referenced: impl Fn(u64) -> u64) -> (u64, u64) {
-        let mut schedule = Schedule::new(pace, 0);
-        let (mut spent, mut samples) = (0, 0);
-        let mut now = 0;
-        while now < 3600 * SECOND {
+    fn run(pace: Pace, cost: Nanos, referenced: impl Fn(u64) -> u64) -> (Nanos, u64) {
+        let mut schedule = Schedule::new(pace, Nanos::ZERO);
+        let (mut spent, mut samples) = (Nanos::ZERO, 0);
+        let mut now = Nanos::ZERO;
+        while now < Nanos::seconds(3600) {
             match schedule.step(now) {
                 Step::Wait => {
-                    assert!(schedule.due_ns() > now);
-                    now = schedule.due_ns();
+                    assert!(schedule.due() > now);
+                    now = schedule.due();
                 }
                 Step::Clear => {
-                    spent += cost_ns;
-                    schedule.cleared(now, cost_ns);
+                    spent += cost;
+                    schedule.cleared(now, cost);
                 }
                 Step::Read => {
-                    spent += cost_ns;
+                    spent += cost;
                     samples += 1;
                     let found = Estimate {
-                        referenced: referenced(samples),
-                        resident: 1 << 30,
-                        window_ns: 0,
+                        referenced: Bytes(referenced(samples)),
+                        resident: Bytes(1 << 30),
+                        window: Nanos::ZERO,
                     };
-                    let kept = schedule.read(now, cost_ns, found);
-                    assert!(kept.window_ns >= pace.window_ns);
+                    let kept = schedule.read(now, cost, found);
+                    assert!(kept.window >= pace.window);
                 }
             }
         }
@@ -329,23 +326,23 @@ mod tests {
     #[test]
     fn idle_and_steady_processes_are_left_in_peace() {
         let pace = Pace::default();
-        let (_, idle) = run(pace, 1000, |_| 0);
-        let (_, steady) = run(pace, 1000, |_| 400 << 20);
-        let (_, restless) = run(pace, 1000, |n| (n % 2) << 29);
+        let (_, idle) = run(pace, Nanos(1000), |_| 0);
+        let (_, steady) = run(pace, Nanos(1000), |_| 400 << 20);
+        let (_, restless) = run(pace, Nanos(1000), |n| (n % 2) << 29);
         assert!(idle < 20 && steady < 20, "{idle} {steady}");
         assert!(restless > 100, "{restless}");
     }
 
     #[test]
     fn failures_back_off() {
-        let mut schedule = Schedule::new(Pace::default(), 0);
+        let mut schedule = Schedule::new(Pace::default(), Nanos::ZERO);
         let mut times = Vec::new();
         for _ in 0..10 {
-            let now = schedule.due_ns();
+            let now = schedule.due();
             times.push(now);
             schedule.failed(now);
         }
-        assert!(times[9] - times[8] == Pace::default().longest_ns);
+        assert!(times[9] - times[8] == Pace::default().longest);
     }
 
     proptest! {
@@ -357,10 +354,10 @@ mod tests {
         ) {
             let pace = Pace { share, ..Pace::default() };
             let bytes = |n: u64| (n.wrapping_mul(seed) >> 34) % (1 << 30);
-            let (spent, samples) = run(pace, cost_ms * 1_000_000, bytes);
+            let (spent, samples) = run(pace, Nanos::millis(cost_ms), bytes);
             // The last sample's rest after it lies beyond the hour.
             let bound = share * 3600.0 * SECOND as f64 + 2.0 * cost_ms as f64 * 1e6;
-            prop_assert!(spent as f64 <= bound * 1.001, "{} in {} samples, bound {}", spent, samples, bound);
+            prop_assert!(spent.0 as f64 <= bound * 1.001, "{spent:?} in {samples} samples, bound {bound}");
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::parse::{number, words};
 use crate::process::{Process, proc_path};
 use crate::reader::Reader;
 use crate::{Error, Result};
+use plimsoll_unit::Nanos;
 
 /// How the kernel schedules a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,13 @@ pub struct Parameters {
     pub policy: Policy,
     /// Its nice level, -20 to 19; a lower one gets more.
     pub nice: i32,
-    /// Its slice, nanoseconds. When read: what it has, its own or the kernel's; 0 before Linux 6.12. When
+    /// Its slice. When read: what it has, its own or the kernel's; 0 before Linux 6.12. When
     /// set: 0 is the kernel's, which is the same for all threads.
-    pub slice: u64,
+    pub slice: Nanos,
 }
 
-/// The shortest and the longest slice that the kernel takes, nanoseconds (`kernel/sched/syscalls.c`).
-pub const SLICES: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+/// The shortest and the longest slice that the kernel takes (`kernel/sched/syscalls.c`).
+pub const SLICES: std::ops::RangeInclusive<Nanos> = Nanos(100_000)..=Nanos::millis(100);
 
 /// The structure that the kernel reads and writes (`linux/sched/types.h`, first version: 48 bytes).
 #[repr(C)]
@@ -69,7 +70,7 @@ pub fn parameters(tid: i32) -> Result<Parameters> {
             _ => Policy::Special,
         },
         nice: found.nice,
-        slice: found.runtime,
+        slice: Nanos(found.runtime),
     })
 }
 
@@ -112,8 +113,8 @@ pub fn set_parameters(tid: i32, wanted: &Parameters) -> Result<()> {
         flags: attributes(tid)?.flags & RESET_ON_FORK,
         nice: wanted.nice,
         runtime: match wanted.slice {
-            0 => 0,
-            slice => slice.clamp(*SLICES.start(), *SLICES.end()),
+            Nanos(0) => 0,
+            slice => slice.clamp(*SLICES.start(), *SLICES.end()).0,
         },
         ..Attributes::default()
     };
@@ -149,8 +150,8 @@ pub struct Rights {
     pub lower: bool,
     /// Slices can be set.
     pub slices: bool,
-    /// The slice of threads that have none of their own, nanoseconds; 0 where there are none.
-    pub slice: u64,
+    /// The slice of threads that have none of their own; 0 where there are none.
+    pub slice: Nanos,
 }
 
 impl Rights {
@@ -161,7 +162,7 @@ impl Rights {
         tried.ok().and_then(|tried| tried.ok()).unwrap_or(Rights {
             lower: false,
             slices: false,
-            slice: 0,
+            slice: Nanos(0),
         })
     }
 
@@ -172,7 +173,7 @@ impl Rights {
         let ordinary = Parameters {
             policy: Policy::Other,
             nice,
-            slice: 0,
+            slice: Nanos(0),
         };
         let sliced = Parameters {
             slice: *SLICES.end(),
@@ -190,7 +191,7 @@ impl Rights {
         Rights {
             lower,
             slices,
-            slice: restored.map_or(0, |found| found.slice),
+            slice: restored.map_or(Nanos(0), |found| found.slice),
         }
     }
 }
@@ -198,10 +199,10 @@ impl Rights {
 /// Processor time of a thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Time on a processor, nanoseconds.
-    pub ran: u64,
-    /// Time in which it was ready but did not run, nanoseconds. The present wait is added when it is over.
-    pub waited: u64,
+    /// Time on a processor.
+    pub ran: Nanos,
+    /// Time in which it was ready but did not run. The present wait is added when it is over.
+    pub waited: Nanos,
     /// How often it got a processor.
     pub turns: u64,
 }
@@ -247,8 +248,8 @@ impl ThreadClock {
 pub fn parse_schedstat(text: &[u8]) -> Option<Ran> {
     let mut fields = words(text.trim_ascii()).map(number);
     Some(Ran {
-        ran: fields.next()??,
-        waited: fields.next()??,
+        ran: Nanos(fields.next()??),
+        waited: Nanos(fields.next()??),
         turns: fields.next()??,
     })
 }
@@ -280,8 +281,8 @@ pub fn ran(process: &Process, threads: &[i32]) -> Ran {
         parse_schedstat(&std::fs::read(path).ok()?)
     });
     each.fold(Ran::default(), |sum, one| Ran {
-        ran: sum.ran.saturating_add(one.ran),
-        waited: sum.waited.saturating_add(one.waited),
+        ran: sum.ran + one.ran,
+        waited: sum.waited + one.waited,
         turns: sum.turns.saturating_add(one.turns),
     })
 }
@@ -309,8 +310,8 @@ mod tests {
     #[test]
     fn times_are_read_and_noise_is_none() {
         let ran = Ran {
-            ran: 5,
-            waited: 70,
+            ran: Nanos(5),
+            waited: Nanos(70),
             turns: 3,
         };
         assert_eq!(parse_schedstat(b"5 70 3\n"), Some(ran));

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::parse::{lines, number, unescape, words};
 use crate::reader::read_text;
+use plimsoll_unit::{Bytes, KIB};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use std::path::{Path, PathBuf};
 pub struct SwapSpace {
     /// The file or device.
     pub path: PathBuf,
-    /// Bytes.
-    pub size: u64,
-    /// Bytes in use.
-    pub used: u64,
+    /// How much it holds.
+    pub size: Bytes,
+    /// In use.
+    pub used: Bytes,
     /// Whether it is compressed memory (zram), which frees less memory than it holds.
     pub in_memory: bool,
 }
@@ -41,8 +42,8 @@ pub fn parse_swaps(text: &[u8]) -> Vec<SwapSpace> {
 fn parse_line(line: &[u8]) -> Option<SwapSpace> {
     let mut fields = words(line);
     let path = PathBuf::from(OsString::from_vec(unescape(fields.next()?)));
-    let size = number(fields.nth(1)?)?.saturating_mul(1024);
-    let used = number(fields.next()?)?.saturating_mul(1024);
+    let size = Bytes(KIB) * number(fields.nth(1)?)?;
+    let used = Bytes(KIB) * number(fields.next()?)?;
     let in_memory = path
         .file_name()
         .and_then(|n| n.to_str())

@@ -10,6 +10,7 @@
 
 use crate::page_cache::{self, tells_of};
 use crate::process::page_size;
+use plimsoll_unit::Bytes;
 use rustix::fs::{Advice, fadvise};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -93,10 +94,10 @@ impl QuietFile {
         let bytes = |pages: u64| pages.saturating_mul(page_size());
         let part = bytes(pages.start)..bytes(pages.end);
         let there = page_cache::of(&self.file, Path::new("a file that is read"), part)?.cached;
-        if there >= bytes(count(&pages)) {
+        if there >= Bytes(bytes(count(&pages))) {
             return Ok(());
         }
-        if there == 0 || count(&pages) == 1 {
+        if there == Bytes::ZERO || count(&pages) == 1 {
             self.brought.borrow_mut().push(pages);
             return Ok(());
         }
@@ -160,7 +161,7 @@ mod tests {
         let all = 0..pages * page_size();
         let told = tells_of(&file).then(|| page_cache::of(&file, Path::new(PATH), all));
         match told {
-            Some(Ok(cached)) if cached.cached == 0 => Some(file),
+            Some(Ok(cached)) if cached.cached == Bytes(0) => Some(file),
             other => {
                 skip(format_args!(
                     "no file beside the tests can leave the page cache: {other:?}"
@@ -179,7 +180,7 @@ mod tests {
         let pages = file.as_file().metadata().unwrap().len() / page_size();
         let is_there = |page: &u64| {
             let part = page * page_size()..(page + 1) * page_size();
-            page_cache::of(file, Path::new(PATH), part).unwrap().cached > 0
+            page_cache::of(file, Path::new(PATH), part).unwrap().cached > Bytes(0)
         };
         (0..pages).filter(is_there).collect()
     }
@@ -238,7 +239,7 @@ mod tests {
         let page = page_size();
         let reader = quiet(&file);
         read(&reader, 0..16 * page);
-        let mapping = FileMapping::new(&file, 0, 16 * page).unwrap();
+        let mapping = FileMapping::new(&file, 0, Bytes(16 * page)).unwrap();
         if let Err(error) = mapping.lock(&(5 * page..6 * page)) {
             return skip(format_args!("no page can be locked here: {error}"));
         }

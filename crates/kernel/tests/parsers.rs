@@ -13,6 +13,7 @@ use plimsoll_kernel::referenced::segments_of;
 use plimsoll_kernel::smaps::{parse_areas, parse_rollup};
 use plimsoll_kernel::stalls::{TaskStalls, Vmstat};
 use plimsoll_kernel::swap::parse_swaps;
+use plimsoll_unit::{Bytes, Nanos};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -56,7 +57,12 @@ fn good_text_gives_the_numbers_in_it() {
     let memory = parse_status(STATUS.as_bytes());
     assert_eq!(
         (memory.anon, memory.file, memory.shmem, memory.swap),
-        (1000 << 10, 200 << 10, 30 << 10, 8 << 10)
+        (
+            Bytes(1000 << 10),
+            Bytes(200 << 10),
+            Bytes(30 << 10),
+            Bytes(8 << 10)
+        )
     );
     let ids = parse_status_ids(STATUS.as_bytes()).unwrap();
     assert_eq!(
@@ -73,14 +79,16 @@ fn good_text_gives_the_numbers_in_it() {
         (1500, 12, 70)
     );
     assert_eq!(
-        parse_statm(b"10 5 2 0 0 0 0\n", 4096).unwrap().anon(),
-        3 * 4096
+        parse_statm(b"10 5 2 0 0 0 0\n", Bytes(4096))
+            .unwrap()
+            .anon(),
+        Bytes(3 * 4096)
     );
     let m = Meminfo::parse(MEMINFO.as_bytes());
     // 1000 - 100 - (250 - 50) - 10 - 40/2 = 670. But the kernel says that 300 of 1000 are available, so 700
     // are used.
-    assert_eq!(m.used(), 700 << 10);
-    assert_eq!(m.anonymous(), 100 << 10);
+    assert_eq!(m.used(), Bytes(700 << 10));
+    assert_eq!(m.anonymous(), Bytes(100 << 10));
     let events = Events::parse(b"low 0\nhigh 3\nmax 2\noom 1\noom_kill 1\noom_group_kill 0\n");
     assert_eq!(
         (events.high, events.max, events.oom, events.oom_kill),
@@ -90,7 +98,7 @@ fn good_text_gives_the_numbers_in_it() {
         b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 \
                           avg300=0.00 total=7\n",
     );
-    assert_eq!((psi.some_us, psi.full_us), (12, 7));
+    assert_eq!((psi.some, psi.full), (Nanos(12_000), Nanos(7_000)));
     let vmstat = Vmstat::parse(
         b"allocstall_dma 1\nallocstall_normal 2\npswpout \
                                  5\nworkingset_refault_anon 3\nworkingset_refault_file 4\n",
@@ -113,7 +121,7 @@ fn areas_know_their_file_and_segments_are_summed() {
     assert_eq!(segments.len(), 1);
     assert_eq!(
         (segments[0].size, segments[0].rss, segments[0].referenced),
-        (0x2000, 36 << 10, 28 << 10)
+        (Bytes(0x2000), Bytes(36 << 10), Bytes(28 << 10))
     );
     assert_eq!(parse_areas(SMAPS.as_bytes(), 1).len(), 1);
     for bad in [
@@ -137,7 +145,7 @@ fn sums_of_groups_follow_the_hierarchy() {
         (200, 100, 7, 9)
     );
     // The lists have 204 pages. 200 are mapped; one of those is in the swap cache.
-    assert_eq!(all.droppable(), 50 - 10 + 4);
+    assert_eq!(all.droppable(), Bytes(50 - 10 + 4));
     let alone = Stat::parse(CGROUP_STAT.as_bytes(), Version::V1, false);
     assert_eq!((alone.anon, alone.file, alone.inactive_file), (2, 1, 3));
     let two = Stat::parse(
@@ -145,7 +153,10 @@ fn sums_of_groups_follow_the_hierarchy() {
         Version::V2,
         true,
     );
-    assert_eq!((two.anon, two.droppable(), two.scan_direct), (7, 7, 4));
+    assert_eq!(
+        (two.anon, two.droppable(), two.scan_direct),
+        (7, Bytes(7), 4)
+    );
 }
 
 #[test]
@@ -154,7 +165,7 @@ fn swap_spaces_with_odd_names() {
     assert_eq!(spaces.len(), 2);
     assert_eq!(
         (spaces[0].path.as_path(), spaces[0].size, spaces[0].used),
-        (Path::new("/a b"), 1 << 20, 12 << 10)
+        (Path::new("/a b"), Bytes(1 << 20), Bytes(12 << 10))
     );
     assert!(!spaces[0].in_memory && spaces[1].in_memory);
     assert!(parse_swaps(b"").is_empty());
@@ -237,10 +248,10 @@ fn parse_all(text: &[u8]) {
         parse_status_ids(text),
         parse_status_signals(text),
         parse_stat(text),
-        parse_statm(text, 4096),
+        parse_statm(text, Bytes(4096)),
     );
     let m = Meminfo::parse(text);
-    assert!(m.total == 0 || m.used() <= m.total);
+    assert!(m.total == Bytes(0) || m.used() <= m.total);
     for version in [Version::V1, Version::V2] {
         for hierarchical in [true, false] {
             let _ = Stat::parse(text, version, hierarchical).droppable();
@@ -321,7 +332,7 @@ proptest! {
         let whole = [full.anon, full.file, full.shmem, full.swap];
         let cut = [part.anon, part.file, part.shmem, part.swap];
         for (whole, cut) in whole.into_iter().zip(cut) {
-            prop_assert!(cut == whole || cut == 0);
+            prop_assert!(cut == whole || cut == Bytes(0));
         }
     }
 }

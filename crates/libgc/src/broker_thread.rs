@@ -136,7 +136,7 @@ impl Companion {
 }
 
 fn now() -> Nanos {
-    Nanos(clock::now().0)
+    clock::now()
 }
 
 /// The memory ever allocated.
@@ -146,7 +146,7 @@ fn allocated() -> Bytes {
 
 /// Keeps no file open: programs close descriptors that they do not know.
 fn look() -> Uses {
-    let resident = Bytes(own::anonymous().map_or(0, |anonymous| anonymous.resident));
+    let resident = own::anonymous().map_or(Bytes::ZERO, |anonymous| anonymous.resident);
     let gc = state::lock();
     let heap = gc.collector.resident().min(resident);
     Uses {

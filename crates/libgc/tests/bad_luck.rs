@@ -15,7 +15,7 @@ mod stressed;
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use programs::{Running, compile, temporary};
 use sound::PATIENCE;
 use std::path::Path;
@@ -312,7 +312,7 @@ fn everything_is_evicted_from_outside() {
     while !confined.running.has_ended() {
         if confined.running.said().contains("begun")
             && let Ok(process) = Process::open(pid)
-            && advise(&process, Advice::PageOut, u64::MAX).is_ok()
+            && advise(&process, Advice::PageOut, Bytes::MAX).is_ok()
         {
             rounds += 1;
         }

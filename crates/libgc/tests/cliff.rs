@@ -11,7 +11,7 @@ mod programs;
 
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::{TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use programs::{Running, compile};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -208,18 +208,18 @@ fn a_limit_falls_to_what_it_holds() {
         return;
     };
     let least = 30 * MIB;
-    while group.cgroup().usage().expect("a group of ours") < least && !running.has_ended() {
+    while group.cgroup().usage().expect("a group of ours") < Bytes(least) && !running.has_ended() {
         std::thread::sleep(Duration::from_millis(5));
     }
     // The program stands meanwhile: otherwise it may use up all that is left above before the limit falls.
     stand(&running);
-    let limit = group.cgroup().usage().expect("a group of ours") + 16 * MIB;
+    let limit = group.cgroup().usage().expect("a group of ours") + Bytes::mib(16);
     group
         .cgroup()
         .set_limit(Some(limit))
         .expect("more than it holds");
     // On v1 the bound of memory and swap together is lowered too: what it is above the limit is swap.
-    without_swap(&group, limit).expect("as at the beginning");
+    without_swap(&group, limit.0).expect("as at the beginning");
     signal(&running, libc::SIGCONT);
     let said = running.end(PATIENCE).unwrap_or_else(|why| panic!("{why}"));
     assert!(said.ends_with("sound\n"), "{said}");

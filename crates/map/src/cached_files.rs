@@ -190,12 +190,12 @@ impl File {
     fn cache(&self, range: Range<u64>) -> plimsoll_kernel::Result<Cache> {
         let found = page_cache::of(&self.descriptor, &self.path, range)?;
         let (evicted, swapped) = if self.tmpfs {
-            (0, found.evicted)
+            (0, found.evicted.0)
         } else {
-            (found.recently_evicted, 0)
+            (found.recently_evicted.0, 0)
         };
         Ok(Cache {
-            cached: found.cached,
+            cached: found.cached.0,
             evicted,
             swapped,
         })

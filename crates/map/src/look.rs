@@ -13,6 +13,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::timeout::Missed;
+use plimsoll_unit::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -128,7 +129,7 @@ pub(crate) fn look_after(
         return Err(LookError::KernelThread { pid, name });
     }
     // A process that is about to exit has no memory any more.
-    if process.memory_fast().map_err(gone)?.size == 0 {
+    if process.memory_fast().map_err(gone)?.size == Bytes::ZERO {
         return Err(LookError::Gone { pid });
     }
     let mut look = Look {
@@ -186,10 +187,10 @@ fn clear_references(
 fn totals(process: &Process, why: &KernelError) -> Result<Picture, KernelError> {
     let (memory, all) = (process.memory()?, process.memory_fast()?);
     let total = States {
-        size: all.size,
-        resident: memory.resident(),
-        swapped: memory.swap,
-        anonymous: memory.anon,
+        size: all.size.0,
+        resident: memory.resident().0,
+        swapped: memory.swap.0,
+        anonymous: memory.anon.0,
         ..States::default()
     };
     let pid = process.pid();

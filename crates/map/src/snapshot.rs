@@ -128,7 +128,7 @@ impl Snapshot {
             ),
             _ => {}
         }
-        self.stack_limit = stack_limit(process).ok().flatten().unwrap_or(0);
+        self.stack_limit = stack_limit(process).ok().flatten().map_or(0, |it| it.0);
     }
 
     /// It as evidence of its runtime.

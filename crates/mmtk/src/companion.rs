@@ -108,7 +108,7 @@ impl Companion {
             self.stalls.look(told, false);
             return shared.lift_bound();
         };
-        let resident = Bytes(own::anonymous().map_or(0, |anonymous| anonymous.resident));
+        let resident = Bytes(own::anonymous().map_or(0, |anonymous| anonymous.resident.0));
         let touched = Bytes(shared.told.touched.load(Acquire));
         let base = *self.base.get_or_insert(resident - touched);
         let own = Own {

@@ -168,7 +168,7 @@ impl<S: Sizing> Ledger<S> {
             allocated: self.allocated.0,
             growth: (self.usual - seen.reserved).0,
             stalls: seen.stalls.count,
-            stalled: seen.stalls.ns,
+            stalled: seen.stalls.time.0,
         }
     }
 
@@ -189,13 +189,13 @@ mod tests {
     use plimsoll_policy::sizing::{AfterStalls, All, IslaVista, SquareRoot};
     use proptest::prelude::*;
 
-    use plimsoll_unit::MIB;
+    use plimsoll_unit::{MIB, Nanos};
 
     /// Stalls that took all of a collection's time.
     fn stalls(count: u64) -> Stalled {
         Stalled {
             count,
-            ns: count * 1_000_000,
+            time: Nanos(count * 1_000_000),
         }
     }
 
@@ -249,16 +249,19 @@ mod tests {
     /// A broker's limit may be low for a moment only.
     #[test]
     fn stalls_that_count_as_none_leave_the_policy_what_is_above_a_brokers_limit() {
-        let short = |ns| {
+        let short = |time| {
             let mut ledger = Ledger::<IslaVista>::new(Bytes::mib(8), Bytes::mib(400));
             let seen = Seen {
                 now: Nanos::seconds(1),
-                stalls: Stalled { count: 1, ns },
+                stalls: Stalled { count: 1, time },
                 ..seen(200, Bytes(100))
             };
             ledger.ended(&seen, Bytes::mib(200)).under(Bytes::MAX).0 / MIB
         };
-        assert_eq!((short(20_000), short(900_000_000)), (400, 150));
+        assert_eq!(
+            (short(Nanos(20_000)), short(Nanos::millis(900))),
+            (400, 150)
+        );
     }
 
     #[test]

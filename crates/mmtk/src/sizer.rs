@@ -140,12 +140,12 @@ impl<S: Sizing> Builder<S> {
 
 /// The memory of the machine.
 fn machine() -> plimsoll_kernel::Result<Bytes> {
-    Ok(Bytes(Domain::machine()?.read()?.lowest))
+    Ok(Domain::machine()?.read()?.lowest)
 }
 
 /// The lowest limit of the groups above this process, or the memory of the machine.
 fn tightest() -> plimsoll_kernel::Result<Bytes> {
-    Ok(Bytes(Domain::of_self()?.read()?.lowest))
+    Ok(Domain::of_self()?.read()?.lowest)
 }
 
 /// One heap's limit.
@@ -407,7 +407,7 @@ impl<S: Sizing> Sizer<S> {
     pub fn giving_back(&self, give: impl FnOnce()) {
         let has = || {
             let anonymous = own::anonymous()?;
-            Some(anonymous.resident.saturating_add(anonymous.swapped))
+            Some((anonymous.resident + anonymous.swapped).0)
         };
         let before = has();
         give();

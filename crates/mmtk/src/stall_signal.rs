@@ -86,18 +86,25 @@ impl Signal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Nanos;
 
     fn step(signal: &mut Signal, now: Option<(u64, u64)>) -> (u64, u64) {
-        let now = now.map(|(count, ns)| Stalled { count, ns });
+        let now = now.map(|(count, ns)| Stalled {
+            count,
+            time: Nanos(ns),
+        });
         let since = signal.step(now);
-        (since.count, since.ns)
+        (since.count, since.time.0)
     }
 
     fn signal(last: (u64, u64)) -> Signal {
         let (count, ns) = last;
         Signal {
             stalls: None,
-            last: Some(Stalled { count, ns }),
+            last: Some(Stalled {
+                count,
+                time: Nanos(ns),
+            }),
             pid: std::process::id(),
         }
     }
@@ -130,7 +137,10 @@ mod tests {
     #[test]
     fn a_few_major_faults_are_none() {
         let mut faults = Signal::by(Tier::MajorFaults);
-        faults.last = Some(Stalled { count: 5, ns: 0 });
+        faults.last = Some(Stalled {
+            count: 5,
+            time: Nanos::ZERO,
+        });
         assert_eq!(step(&mut faults, Some((14, 0))), (0, 0));
         assert_eq!(step(&mut faults, Some((24, 0))), (10, 0));
     }
@@ -145,8 +155,8 @@ mod tests {
         assert!(!faults.is_own());
         assert_eq!(faults.tier(), Some(Tier::MajorFaults));
         assert_eq!(
-            faults.since_last().ns,
-            0,
+            faults.since_last().time,
+            Nanos::ZERO,
             "faults take no time that is told"
         );
         let own = Signal::open();

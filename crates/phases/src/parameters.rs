@@ -4,6 +4,7 @@ use crate::deprioritise::Lever;
 use plimsoll_kernel::sched::{Parameters, Policy, Rights, parameters, set_parameters};
 use plimsoll_kernel::{Error, Result};
 use plimsoll_policy::phases::live::Place;
+use plimsoll_unit::Nanos;
 
 /// A thread whose parameters we set.
 #[derive(Clone, Copy, Debug)]
@@ -138,8 +139,8 @@ impl Setter {
             self.lever.word().to_owned(),
             policy.to_owned(),
             self.base.nice.to_string(),
-            self.base.slice.to_string(),
-            self.rights.slice.to_string(),
+            self.base.slice.0.to_string(),
+            self.rights.slice.0.to_string(),
         ]
     }
 
@@ -157,12 +158,12 @@ impl Setter {
                     _ => return None,
                 },
                 nice: nice.parse().ok()?,
-                slice: slice.parse().ok()?,
+                slice: slice.parse().map(Nanos).ok()?,
             },
             rights: Rights {
                 lower: true,
                 slices: true,
-                slice: kernels.parse().ok()?,
+                slice: kernels.parse().map(Nanos).ok()?,
             },
         })
     }
@@ -170,7 +171,7 @@ impl Setter {
     /// Parameters as they are set, from those that were read.
     fn settable(&self, read: Parameters) -> Parameters {
         let slice = match read.slice {
-            slice if slice == self.rights.slice => 0,
+            slice if slice == self.rights.slice => Nanos::ZERO,
             slice => slice,
         };
         Parameters { slice, ..read }
@@ -179,7 +180,7 @@ impl Setter {
     /// The parameters that the kernel shows after these were set.
     fn shown(&self, set: &Parameters) -> Parameters {
         let slice = match set.slice {
-            0 => self.rights.slice,
+            Nanos::ZERO => self.rights.slice,
             slice => slice,
         };
         Parameters { slice, ..*set }
@@ -193,7 +194,7 @@ mod tests {
     const PLAIN: Parameters = Parameters {
         policy: Policy::Other,
         nice: 10,
-        slice: 0,
+        slice: Nanos::ZERO,
     };
 
     /// Runs a test in a thread of its own with a setter for it, which may lower nice levels.

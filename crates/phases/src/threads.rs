@@ -91,10 +91,10 @@ impl Threads {
             match followed.clock.read() {
                 Ok(now) => {
                     followed.used = Used {
-                        time: Nanos(now.ran.saturating_sub(followed.ran.ran)),
+                        time: now.ran - followed.ran.ran,
                         bytes: Bytes::ZERO,
                     };
-                    followed.waited = now.waited.saturating_sub(followed.ran.waited);
+                    followed.waited = (now.waited - followed.ran.waited).0;
                     followed.ran = now;
                     any |= followed.used.time > Nanos::ZERO;
                 }

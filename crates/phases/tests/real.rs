@@ -7,6 +7,7 @@ use plimsoll_policy::phases::Rule;
 use plimsoll_testbed::children::on_one_processor;
 use plimsoll_testbed::java::{Jdk, javac, jdks};
 use plimsoll_testbed::skip;
+use plimsoll_unit::Nanos;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -229,7 +230,7 @@ fn slices_order_threads_without_rights_to_lower_anything() {
     let Some(program) = Program::start(&jdk, &["6"]) else {
         return;
     };
-    let is_back = |it: &Parameters| it.slice == 100_000_000;
+    let is_back = |it: &Parameters| it.slice == Nanos(100_000_000);
     let options = options(Rule::Larf, Lever::Slices);
     let (ended, _) = follow_until(&program, &options, |_| program.count(is_back) >= 3);
     assert_eq!(ended.unwrap(), Ended::Stopped);
@@ -373,7 +374,7 @@ fn what_cannot_be_ordered_is_refused() {
     let idle = Parameters {
         policy: Policy::Idle,
         nice: NICE,
-        slice: 0,
+        slice: Nanos::ZERO,
     };
     set_parameters(pid, &idle).unwrap();
     let refused = follow(

@@ -9,6 +9,7 @@
 use crate::descriptors;
 use plimsoll_kernel::Result;
 use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_unit::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ pub enum Bound {
 /// How much may be held now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes.
-    pub bytes: u64,
+    /// The most that may be held.
+    pub bytes: Bytes,
     /// Why not more.
     pub bound: Bound,
 }
@@ -46,25 +47,28 @@ pub struct Allowance {
 impl Allowance {
     /// Nothing may be held, for this reason.
     pub(crate) const fn none(bound: Bound) -> Allowance {
-        Allowance { bytes: 0, bound }
+        Allowance {
+            bytes: Bytes::ZERO,
+            bound,
+        }
     }
 }
 
-/// The allowance of a domain. `held` are the bytes that we hold in it now, `pageable` the room that is
+/// The allowance of a domain. `held` is what we hold in it now, `pageable` the room that is
 /// left for it in swap. Pure.
 pub fn allowance(
-    budget: u64,
+    budget: Bytes,
     reading: &Reading,
-    pageable: u64,
-    held: u64,
+    pageable: Bytes,
+    held: Bytes,
     without_swap: bool,
 ) -> Allowance {
-    if pageable == 0 && !without_swap {
+    if pageable == Bytes::ZERO && !without_swap {
         return Allowance::none(Bound::NoSwap);
     }
     let to_swap = pageable.min(reading.anonymous);
-    let margin = reading.room().saturating_add(held).saturating_add(to_swap);
-    let bytes = margin.saturating_sub(reading.capacity / RESERVE) / 2;
+    let margin = reading.room() + held + to_swap;
+    let bytes = (margin - reading.capacity / RESERVE) / 2;
     if bytes < budget {
         Allowance {
             bytes,
@@ -115,22 +119,23 @@ impl Margins {
         true
     }
 
-    /// Reads our own domain: capacity (bytes) and allowance.
+    /// Reads our own domain: capacity and allowance.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn own(
         &mut self,
-        budget: impl Fn(u64) -> u64,
-        held: u64,
+        budget: impl Fn(Bytes) -> Bytes,
+        held: Bytes,
         without_swap: bool,
-    ) -> Result<(u64, Allowance)> {
+    ) -> Result<(Bytes, Allowance)> {
         let reading = self.own.read()?;
         let pageable = self.own.pageable(&reading)?;
         // The budget is a share of what the domain can ever hold, whatever binds at the moment.
-        let budget = budget(reading.lowest);
+        let lowest = reading.lowest;
+        let budget = budget(lowest);
         let allowance = allowance(budget, &reading, pageable, held, without_swap);
-        Ok((reading.lowest, allowance))
+        Ok((lowest, allowance))
     }
 
     /// Reads the domain of a group of programs; `None` where it is not watched.
@@ -140,8 +145,8 @@ impl Margins {
     pub fn group(
         &mut self,
         dir: &Path,
-        budget: u64,
-        held: u64,
+        budget: Bytes,
+        held: Bytes,
         without_swap: bool,
     ) -> Result<Option<Allowance>> {
         let Some(opened) = self.groups.get_mut(dir) else {
@@ -165,13 +170,15 @@ mod tests {
 
     use plimsoll_unit::MIB;
 
-    fn reading(capacity: u64, used: u64) -> Reading {
+    const NONE: Bytes = Bytes::ZERO;
+
+    fn reading(capacity: Bytes, used: Bytes) -> Reading {
         Reading {
             capacity,
             lowest: capacity,
             used,
             usage: used,
-            anonymous: u64::MAX,
+            anonymous: Bytes::MAX,
             ..Reading::default()
         }
     }
@@ -182,40 +189,70 @@ mod tests {
         let no_group = tempfile::tempdir().unwrap();
         let (dir, other) = (no_group.path(), Path::new("/nowhere"));
         assert!(margins.watch([dir].into_iter()));
-        let error = margins.group(dir, MIB, 0, false).unwrap_err();
+        let error = margins.group(dir, Bytes(MIB), NONE, false).unwrap_err();
         assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
-        assert!(margins.group(other, MIB, 0, false).unwrap().is_none());
+        assert!(
+            margins
+                .group(other, Bytes(MIB), NONE, false)
+                .unwrap()
+                .is_none()
+        );
         let names: Vec<PathBuf> = (0..300).map(|n| dir.join(format!("{n}"))).collect();
         assert!(!margins.watch(names.iter().map(PathBuf::as_path)));
-        assert!(margins.group(&names[0], MIB, 0, false).is_err());
-        assert!(margins.group(&names[299], MIB, 0, false).unwrap().is_none());
+        assert!(margins.group(&names[0], Bytes(MIB), NONE, false).is_err());
+        assert!(
+            margins
+                .group(&names[299], Bytes(MIB), NONE, false)
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
     fn swap_is_worth_no_more_than_what_could_go_there() {
         let full = |anonymous| Reading {
             anonymous,
-            ..reading(400 * MIB, 400 * MIB)
+            ..reading(Bytes::mib(400), Bytes::mib(400))
         };
-        let of = |anonymous| allowance(64 * MIB, &full(anonymous), 1 << 40, 0, false);
-        assert_eq!(of(400 * MIB).bound, Bound::Budget);
-        assert_eq!(of(65 * MIB).bytes, 20 * MIB);
+        let of = |anonymous| {
+            allowance(
+                Bytes::mib(64),
+                &full(anonymous),
+                Bytes(1 << 40),
+                NONE,
+                false,
+            )
+        };
+        assert_eq!(of(Bytes::mib(400)).bound, Bound::Budget);
+        assert_eq!(of(Bytes::mib(65)).bytes, Bytes::mib(20));
         // It is short, but not for want of swap.
-        assert_eq!((of(0).bytes, of(0).bound), (0, Bound::Short));
+        assert_eq!(
+            (of(Bytes::ZERO).bytes, of(Bytes::ZERO).bound),
+            (NONE, Bound::Short)
+        );
     }
 
     #[test]
     fn a_full_domain_with_swap_may_hold_and_one_without_may_not() {
-        let full = reading(400 * MIB, 400 * MIB);
-        let with = allowance(64 * MIB, &full, 512 * MIB, 0, false);
-        assert_eq!(with.bytes, 64 * MIB);
-        let without = allowance(64 * MIB, &full, 0, 0, false);
-        assert_eq!((without.bytes, without.bound), (0, Bound::NoSwap));
+        let full = reading(Bytes::mib(400), Bytes::mib(400));
+        let with = allowance(Bytes::mib(64), &full, Bytes::mib(512), NONE, false);
+        assert_eq!(with.bytes, Bytes::mib(64));
+        let without = allowance(Bytes::mib(64), &full, NONE, NONE, false);
+        assert_eq!((without.bytes, without.bound), (NONE, Bound::NoSwap));
         // Not even by force when nothing is free.
-        assert_eq!(allowance(64 * MIB, &full, 0, 0, true).bytes, 0);
-        let roomy = reading(400 * MIB, 100 * MIB);
-        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, true).bytes, 64 * MIB);
-        assert_eq!(allowance(64 * MIB, &roomy, 0, 0, false).bytes, 0);
+        assert_eq!(
+            allowance(Bytes::mib(64), &full, NONE, NONE, true).bytes,
+            NONE
+        );
+        let roomy = reading(Bytes::mib(400), Bytes::mib(100));
+        assert_eq!(
+            allowance(Bytes::mib(64), &roomy, NONE, NONE, true).bytes,
+            Bytes::mib(64)
+        );
+        assert_eq!(
+            allowance(Bytes::mib(64), &roomy, NONE, NONE, false).bytes,
+            NONE
+        );
     }
 
     proptest! {
@@ -223,9 +260,11 @@ mod tests {
         fn never_above_the_budget_and_less_when_shorter(
             budget: u64, capacity: u64, used: u64, more: u64, pageable: u64, held: u64, force: bool,
         ) {
+            let (budget, pageable, held) = (Bytes(budget), Bytes(pageable), Bytes(held));
+            let (capacity, used) = (Bytes(capacity), Bytes(used));
             let now = allowance(budget, &reading(capacity, used), pageable, held, force);
             prop_assert!(now.bytes <= budget);
-            let used_later = used.saturating_add(more);
+            let used_later = used + Bytes(more);
             let later = allowance(budget, &reading(capacity, used_later), pageable, held, force);
             prop_assert!(later.bytes <= now.bytes);
         }
@@ -238,9 +277,10 @@ mod tests {
             pageable in 0u64..1 << 40, anonymous in 0u64..1 << 40, force: bool,
         ) {
             prop_assume!(used <= capacity);
-            let reading = Reading { anonymous, ..reading(capacity, used) };
-            let now = allowance(budget, &reading, pageable, 0, force);
-            let left = (reading.room() + pageable.min(anonymous)).saturating_sub(now.bytes);
+            let (pageable, anonymous) = (Bytes(pageable), Bytes(anonymous));
+            let reading = Reading { anonymous, ..reading(Bytes(capacity), Bytes(used)) };
+            let now = allowance(Bytes(budget), &reading, pageable, NONE, force);
+            let left = reading.room() + pageable.min(anonymous) - now.bytes;
             prop_assert!(now.bytes <= left);
         }
 
@@ -251,9 +291,12 @@ mod tests {
             pageable in 1u64..1 << 40,
         ) {
             prop_assume!(used <= capacity);
-            let before = allowance(budget, &reading(capacity, used), pageable, 0, false);
+            let (budget, pageable) = (Bytes(budget), Bytes(pageable));
+            let (capacity, used) = (Bytes(capacity), Bytes(used));
+            let before = allowance(budget, &reading(capacity, used), pageable, NONE, false);
             let held = before.bytes.min(capacity - used);
-            let after = allowance(budget, &reading(capacity, used + held), pageable, held, false);
+            let full = reading(capacity, used + held);
+            let after = allowance(budget, &full, pageable, held, false);
             prop_assert_eq!(before, after);
         }
     }

@@ -20,6 +20,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::pin::FileMapping;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_unit::{Bytes, Nanos};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -58,9 +59,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Held bytes.
-    pub fn bytes(&self) -> u64 {
-        self.pages.saturating_mul(page_size())
+    /// How much is held.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(page_size()) * self.pages
     }
 
     /// The files with held or wanted pages.
@@ -121,11 +122,11 @@ impl Holder {
         failures
     }
 
-    /// Locks wanted pages until `until_ns` (monotonic), and never more than `allowance` bytes in
-    /// all. Returns whether nothing is left to do, and what failed.
-    pub fn work(&mut self, allowance: u64, until_ns: u64) -> (bool, Vec<(FileKey, PinError)>) {
+    /// Locks wanted pages until a time (monotonic), and never more than `allowance` in all. Returns whether
+    /// nothing is left to do, and what failed.
+    pub fn work(&mut self, allowance: Bytes, until: Nanos) -> (bool, Vec<(FileKey, PinError)>) {
         let mut failures = Vec::new();
-        let most = allowance / page_size();
+        let most = allowance.0 / page_size();
         for (key, file) in &mut self.files {
             let missing = file.missing();
             if missing.is_empty() || file.failed {
@@ -139,7 +140,7 @@ impl Holder {
                 if room == 0 {
                     return (true, failures);
                 }
-                if clock::now().0 >= until_ns {
+                if clock::now() >= until {
                     return (false, failures);
                 }
                 let piece = piece.start..piece.end.min(piece.start + room);
@@ -200,8 +201,8 @@ impl Holder {
 
     /// Releases pages until at most `bytes` are held, and wants no more of them: first those that
     /// come first in `worst_first`.
-    pub fn shrink(&mut self, bytes: u64, worst_first: &[(FileKey, Run)]) {
-        let most = bytes / page_size();
+    pub fn shrink(&mut self, bytes: Bytes, worst_first: &[(FileKey, Run)]) {
+        let most = bytes.0 / page_size();
         for (key, run) in worst_first {
             let surplus = self.pages.saturating_sub(most);
             if surplus == 0 {
@@ -227,10 +228,10 @@ impl Holder {
 
     /// Wants at most `bytes` of these files in all: gives up pages that are wanted and not held yet, from
     /// the end. Held pages stay. Returns whether there was anything to give up.
-    pub fn want_at_most(&mut self, bytes: u64, keys: &[FileKey]) -> bool {
+    pub fn want_at_most(&mut self, bytes: Bytes, keys: &[FileKey]) -> bool {
         let wanted = |key: &FileKey| self.wanted(key).map_or(0, PageSet::pages);
         let all: u64 = keys.iter().map(wanted).sum();
-        let mut surplus = all.saturating_sub(bytes / page_size());
+        let mut surplus = all.saturating_sub(bytes.0 / page_size());
         let before = surplus;
         for key in keys.iter().rev() {
             let Some(file) = self.files.get_mut(key).filter(|_| surplus > 0) else {
@@ -301,7 +302,7 @@ impl HeldFile {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(vacant) => {
                 let offset = number.saturating_mul(WINDOW);
-                match FileMapping::new(&self.file, offset, WINDOW) {
+                match FileMapping::new(&self.file, offset, Bytes(WINDOW)) {
                     Ok(mapping) => Ok(vacant.insert(mapping)),
                     Err(source) => Err(PinError::Lock {
                         path: self.path.clone(),
@@ -434,6 +435,8 @@ mod tests {
     use super::*;
     use crate::key;
 
+    const FOREVER: Nanos = Nanos(u64::MAX);
+
     fn file(pages: u64) -> Opened {
         let file = tempfile::tempfile().unwrap();
         file.set_len(pages * page_size()).unwrap();
@@ -446,7 +449,7 @@ mod tests {
 
     #[test]
     fn files_that_may_have_less_are_not_filled_up_again() {
-        let page = page_size();
+        let page = Bytes(page_size());
         let (one, two, other) = (key(1), key(2), key(3));
         let mut holder = Holder::default();
         let whole = PageSet::of(vec![0..20, 30..60]);
@@ -455,20 +458,20 @@ mod tests {
             Ok((file(64), String::new()))
         });
         assert!(failures.is_empty(), "{failures:?}");
-        let (_, failures) = holder.work(30 * page, u64::MAX);
+        let (_, failures) = holder.work(page * 30, FOREVER);
         if !failures.is_empty() {
             return;
         }
         assert_eq!(holder.held(&one).unwrap().runs(), [0..20, 30..40]);
         // Together they may have 60 pages: the second gives up 40 of its 50.
-        holder.want_at_most(60 * page, &[one, two]);
+        holder.want_at_most(page * 60, &[one, two]);
         assert_eq!(holder.wanted(&one), Some(&whole));
         assert_eq!(holder.wanted(&two).unwrap().runs(), [0..10]);
         // Less than is held: nothing more is locked, and nothing released here.
-        holder.want_at_most(10 * page, &[one, two]);
-        holder.shrink(10 * page, &[(one, 20..60), (one, 10..20)]);
+        holder.want_at_most(page * 10, &[one, two]);
+        holder.shrink(page * 10, &[(one, 20..60), (one, 10..20)]);
         for _ in 0..3 {
-            let (done, failures) = holder.work(u64::MAX, u64::MAX);
+            let (done, failures) = holder.work(Bytes::MAX, FOREVER);
             assert!(done && failures.is_empty(), "{failures:?}");
             assert_eq!(
                 holder.held(&one).unwrap().runs(),
@@ -478,6 +481,6 @@ mod tests {
         }
         // Files of others are locked as before.
         assert_eq!(holder.held(&other), Some(&whole));
-        assert_eq!(holder.bytes(), 60 * page);
+        assert_eq!(holder.bytes(), page * 60);
     }
 }

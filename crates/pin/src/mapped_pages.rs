@@ -12,7 +12,7 @@ use plimsoll_kernel::pages::PageMap;
 use plimsoll_kernel::process::{Process, page_size};
 use plimsoll_kernel::smaps::{Addresses, Area, FileKey, each_mapping};
 use plimsoll_kernel::{Error, Result};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -28,8 +28,8 @@ const MAX_ALL_RUNS: usize = 1 << 20;
 const MAX_FRAMES: usize = 4 << 20;
 /// The most refused mappings that one look reports.
 const MAX_PASSED: usize = 64;
-/// How long what was opened of a process is kept, ns. After that it may have other memory.
-const KEPT: u64 = SECOND / 2;
+/// How long what was opened of a process is kept. After that it may have other memory.
+const KEPT: Nanos = Nanos::millis(500);
 
 /// A file as a process has mapped it, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub struct Seen {
     pub passed: Vec<(FileKey, PinError)>,
     /// There were more of those than are reported.
     pub more_passed: bool,
-    /// Processor time that it took, ns.
-    pub cost_ns: u64,
+    /// Processor time that it took.
+    pub cost: Nanos,
     /// There were more mappings, or more runs or pages in one, than are looked at.
     pub truncated: bool,
 }
@@ -86,8 +86,8 @@ struct Open {
     mounts: Mounts,
     user: u32,
     group: Option<PathBuf>,
-    /// From then on it is opened again, monotonic ns.
-    until_ns: u64,
+    /// From then on it is opened again, monotonic.
+    until: Nanos,
 }
 
 impl Open {
@@ -97,7 +97,7 @@ impl Open {
             mounts: Mounts::of(process)?,
             user: process.ids()?.uid,
             group: group_of(process.pid())?,
-            until_ns: clock::now().0.saturating_add(KEPT),
+            until: clock::now() + KEPT,
         })
     }
 }
@@ -208,7 +208,7 @@ impl Watched {
     /// # Errors
     /// [`Error::Gone`] when it exited half-way; [`Error::Denied`].
     pub fn look(&mut self) -> Result<Seen> {
-        let start = clock::thread_cpu().0;
+        let start = clock::thread_cpu();
         let mut seen = self.read_mappings();
         if matches!(seen, Err(Error::Gone { .. })) && self.alive() {
             // It has executed another program since: what is open belongs to the memory before that.
@@ -221,13 +221,13 @@ impl Watched {
             return Err(Error::Gone { pid: self.pid() });
         }
         Ok(Seen {
-            cost_ns: clock::thread_cpu().0.saturating_sub(start),
+            cost: clock::thread_cpu() - start,
             ..seen?
         })
     }
 
     fn read_mappings(&mut self) -> Result<Seen> {
-        if clock::now().0 >= self.open.until_ns {
+        if clock::now() >= self.open.until {
             self.open = Open::of(&self.process)?;
         }
         let mut areas = Vec::new();

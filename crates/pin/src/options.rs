@@ -1,26 +1,26 @@
 //! The user's options.
 
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{Bytes, Nanos};
 use std::path::PathBuf;
 
-/// The default budget, bytes.
-pub const DEFAULT_BYTES: u64 = 256 << 20;
+/// The default budget.
+pub const DEFAULT_BYTES: Bytes = Bytes::mib(256);
 /// The default budget, part of the domain's memory.
 pub const DEFAULT_SHARE: f64 = 0.05;
-/// The default window, ns.
-pub const DEFAULT_WINDOW: u64 = 30 * SECOND;
+/// The default window.
+pub const DEFAULT_WINDOW: Nanos = Nanos::seconds(30);
 
 /// How pages are chosen and held.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Never hold more than this, bytes; `None` for no such bound.
-    pub bytes: Option<u64>,
+    /// Never hold more than this; `None` for no such bound.
+    pub bytes: Option<Bytes>,
     /// Never hold more than this part of the memory of the domain that we are in, 0 to 1; `None` for
     /// no such bound. With both bounds the smaller counts, with none [`DEFAULT_BYTES`] and
     /// [`DEFAULT_SHARE`].
     pub share: Option<f64>,
-    /// Time over which refaults are counted, ns; at least a second.
-    pub window_ns: u64,
+    /// Time over which refaults are counted; at least a second.
+    pub window: Nanos,
     /// Hold pages even where nothing can be swapped. Then a shortage of memory ends in the kernel
     /// killing a program instead of reading files again.
     pub without_swap: bool,
@@ -37,7 +37,7 @@ impl Default for Options {
         Options {
             bytes: None,
             share: None,
-            window_ns: DEFAULT_WINDOW,
+            window: DEFAULT_WINDOW,
             without_swap: false,
             dry_run: false,
             once: false,
@@ -47,15 +47,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The budget in a domain of `capacity` bytes, bytes.
-    pub fn budget(&self, capacity: u64) -> u64 {
+    /// The budget in a domain of this capacity.
+    pub fn budget(&self, capacity: Bytes) -> Bytes {
         let (bytes, share) = match (self.bytes, self.share) {
             (None, None) => (Some(DEFAULT_BYTES), Some(DEFAULT_SHARE)),
             given => given,
         };
-        let part = |share: f64| (capacity as f64 * share.clamp(0.0, 1.0)) as u64;
+        let part = |share: f64| Bytes((capacity.0 as f64 * share.clamp(0.0, 1.0)) as u64);
         let bounds = bytes.into_iter().chain(share.map(part));
-        bounds.fold(capacity, u64::min)
+        bounds.fold(capacity, Bytes::min)
     }
 }
 
@@ -81,11 +81,14 @@ mod tests {
             share,
             ..Options::default()
         };
-        assert_eq!(options(None, None).budget(1 << 30), (1 << 30) / 20);
-        assert_eq!(options(None, None).budget(1 << 40), DEFAULT_BYTES);
-        assert_eq!(options(Some(5), None).budget(1 << 40), 5);
-        assert_eq!(options(Some(500), Some(0.1)).budget(1000), 100);
-        assert_eq!(options(Some(u64::MAX), None).budget(1000), 1000);
-        assert_eq!(options(None, Some(7.0)).budget(1000), 1000);
+        let budget = |bytes: Option<u64>, share, capacity| {
+            options(bytes.map(Bytes), share).budget(Bytes(capacity))
+        };
+        assert_eq!(budget(None, None, 1 << 30), Bytes((1 << 30) / 20));
+        assert_eq!(budget(None, None, 1 << 40), DEFAULT_BYTES);
+        assert_eq!(budget(Some(5), None, 1 << 40), Bytes(5));
+        assert_eq!(budget(Some(500), Some(0.1), 1000), Bytes(100));
+        assert_eq!(budget(Some(u64::MAX), None, 1000), Bytes(1000));
+        assert_eq!(budget(None, Some(7.0), 1000), Bytes(1000));
     }
 }

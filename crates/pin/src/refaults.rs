@@ -21,6 +21,7 @@ use crate::mapped_pages::View;
 use crate::pages::{BLOCK, Run, blocks};
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_unit::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most files that are followed.
@@ -94,10 +95,9 @@ pub struct Round {
 #[derive(Debug)]
 pub struct Evidence {
     files: BTreeMap<FileKey, Tracked>,
-    window_s: f64,
-    window_ns: u64,
-    turned_ns: u64,
-    ended_ns: u64,
+    window: Nanos,
+    turned: Nanos,
+    ended: Nanos,
     blocks: usize,
     /// Mappings that were taken in in this round.
     mappings: usize,
@@ -109,14 +109,13 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Starts at `now_ns`, with a window in ns.
-    pub fn new(window_ns: u64, now_ns: u64) -> Evidence {
+    /// Starts `now`.
+    pub fn new(window: Nanos, now: Nanos) -> Evidence {
         Evidence {
             files: BTreeMap::new(),
-            window_s: window_ns.max(1) as f64 / 1e9,
-            window_ns,
-            turned_ns: now_ns,
-            ended_ns: now_ns,
+            window,
+            turned: now,
+            ended: now,
             blocks: 0,
             mappings: 0,
             full: BTreeSet::new(),
@@ -171,10 +170,11 @@ impl Evidence {
 
     /// 3. Ends the round: compares it with the one before. `majors` are the programs' major faults
     ///    since then, count.
-    pub fn end(&mut self, now_ns: u64, majors: u64, states: &mut dyn PageStates) -> Round {
-        let seconds = now_ns.saturating_sub(self.ended_ns) as f64 / 1e9;
-        self.ended_ns = now_ns;
-        let keep = |windows: f64| (-seconds / (self.window_s * windows)).exp();
+    pub fn end(&mut self, now: Nanos, majors: u64, states: &mut dyn PageStates) -> Round {
+        let seconds = (now - self.ended).0 as f64 / 1e9;
+        self.ended = now;
+        let window = self.window.0.max(1) as f64 / 1e9;
+        let keep = |windows: f64| (-seconds / (window * windows)).exp();
         let keep = (keep(1.0), keep(HELD_WINDOWS));
         let count = if self.frames {
             Count::Repeated
@@ -189,8 +189,8 @@ impl Evidence {
         self.seen.add(keep.0, round.refaults as f64, seconds);
         self.majors.add(keep.0, majors as f64, seconds);
         self.inherit();
-        if now_ns.saturating_sub(self.turned_ns) >= self.window_ns {
-            self.turned_ns = now_ns;
+        if now - self.turned >= self.window {
+            self.turned = now;
             self.end_window(states);
         }
         round

@@ -41,7 +41,7 @@ fn is_of(pid: u32, ours: Option<&[u8]>) -> bool {
 /// A process's own memory (`RssAnon` + `RssShmem`); `None` if it is gone.
 pub fn uses(pid: u32) -> Option<Bytes> {
     let memory = Process::new(pid).ok()?.memory().ok()?;
-    Some(Bytes(memory.anon) + Bytes(memory.shmem))
+    Some(memory.anon + memory.shmem)
 }
 
 /// The memory that `root` and its descendants use together, without the process `but`.

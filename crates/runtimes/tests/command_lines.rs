@@ -197,7 +197,10 @@ impl Ground {
         let mut machine = plimsoll_kernel::capacity::Domain::of_self().unwrap();
         let memory = machine.lowest_limit().unwrap();
         let memory = memory.unwrap_or_else(|| machine.read().unwrap().capacity);
-        Ground { dir, memory }
+        Ground {
+            dir,
+            memory: memory.0,
+        }
     }
 
     /// The results of a command line as it is, and as `plimsoll run` would start it.

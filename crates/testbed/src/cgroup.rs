@@ -3,6 +3,7 @@
 use crate::{sweep, unique};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 
@@ -45,7 +46,7 @@ impl TestCgroup {
         let guard = TestCgroup {
             cgroup: parent.create_child(name)?,
         };
-        guard.cgroup.set_limit(limit)?;
+        guard.cgroup.set_limit(limit.map(Bytes))?;
         Ok(guard)
     }
 

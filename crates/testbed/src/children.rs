@@ -4,6 +4,7 @@
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::parse_stat;
 use plimsoll_kernel::sched::{Parameters, Policy, set_parameters};
+use plimsoll_unit::Nanos;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::OpenOptions;
@@ -57,7 +58,7 @@ pub fn on_one_processor(command: &mut Command, nice: i32) {
     let plain = Parameters {
         policy: Policy::Other,
         nice,
-        slice: 0,
+        slice: Nanos(0),
     };
     let mut first = CpuSet::new();
     first.set(0);

@@ -6,6 +6,7 @@ use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::TestCgroup;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::collections::{self, Totals};
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -153,7 +154,7 @@ impl Sums {
         // Stopped meanwhile: the kernel gives up where a program uses pages again faster than they are taken.
         self.process.signal(Signal::STOP).unwrap();
         eventually("the limit comes down", || {
-            group.cgroup().set_limit(Some(limit)).is_ok()
+            group.cgroup().set_limit(Some(Bytes(limit))).is_ok()
         });
         self.process.signal(Signal::CONT).unwrap();
     }
@@ -268,7 +269,7 @@ pub(crate) fn totals(page: &Page) -> Totals {
 
 /// Anonymous memory of a process, bytes.
 pub(crate) fn resident(process: &Process) -> u64 {
-    process.memory().unwrap().anon
+    process.memory().unwrap().anon.0
 }
 
 /// A script that moves itself into a group, and then becomes the program. Memory touched before is counted

@@ -8,7 +8,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::collections::Wish;
 use std::path::Path;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn what_goes_to_swap_without_a_stall_makes_free_memory_go() {
     eventually("free memory goes", || {
         sums.checked();
         // The kernel refuses what is in use right now.
-        let _ = advise(&process, Advice::PageOut, u64::MAX);
+        let _ = advise(&process, Advice::PageOut, Bytes::MAX);
         // The adapter looks twice a second.
         std::thread::sleep(Duration::from_millis(700));
         sums.tell("gc");
@@ -94,10 +94,10 @@ fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<u64>) -
     let mut swapped = 0;
     // The kernel refuses what is in use right now.
     eventually("all that can go to swap is there", || {
-        let _ = advise(&process, Advice::PageOut, u64::MAX);
+        let _ = advise(&process, Advice::PageOut, Bytes::MAX);
         let memory = process.memory().unwrap();
-        swapped = memory.swap;
-        memory.anon < 16 * MIB
+        swapped = memory.swap.0;
+        memory.anon < Bytes::mib(16)
     });
     sums.tell("go on");
     sums.goes_on();

@@ -3,7 +3,7 @@
 use crate::stage::{self, Page, Running, churn, with};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, TestCgroup};
-use plimsoll_unit::MB;
+use plimsoll_unit::{Bytes, MB};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn major_faults(program: &Running) -> u64 {
 /// Anonymous bytes: in memory, and in swap.
 fn holds(program: &Running) -> (u64, u64) {
     let memory = open(program).memory().expect("it lives");
-    (memory.anon, memory.swap)
+    (memory.anon.0, memory.swap.0)
 }
 
 /// The command line that starts the same program in a group.
@@ -68,7 +68,7 @@ fn garbage_that_is_in_swap_is_thrown_away_unread() {
     until_asleep(&mut program);
     // The kernel refuses a limit while it has not paged out enough.
     let deadline = Instant::now() + PATIENCE;
-    while let Err(error) = group.cgroup().set_limit(Some(140 * MB)) {
+    while let Err(error) = group.cgroup().set_limit(Some(Bytes(140 * MB))) {
         assert!(Instant::now() < deadline, "{error}");
     }
     let (before, (_, swapped)) = (major_faults(&program), holds(&program));

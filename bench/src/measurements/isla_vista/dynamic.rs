@@ -1,13 +1,13 @@
 //! Isla Vista under pressure that changes, which the paper left open: a hog that comes and goes, and four
 //! Java services in one limit that know nothing of each other. No broker runs.
 
-use super::one::{nobody, steered};
+use super::program_run::{nobody, steered};
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::{Classes, read_ahead};
 use crate::harness::memory_plot::memory_plot;
-use crate::harness::play::play;
 use crate::harness::programs::{Jvm, NATIVE, Service, hog, service};
+use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::measurement::{About, Measurement};

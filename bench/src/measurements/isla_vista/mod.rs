@@ -4,7 +4,7 @@
 //! | module | is |
 //! |---|---|
 //! | `programs` | the programs, and their maximum heaps |
-//! | `one` | one run, and how much memory it is given |
+//! | `program_run` | one run, and how much memory it is given |
 //! | `collections` | what is counted within and outside of collections |
 //! | `report` | the tables and the targets of `isla-vista` |
 //! | [`sweep`] | `isla-vista-sweep`: many maximum heaps, and pictures |
@@ -12,7 +12,7 @@
 
 mod collections;
 pub(super) mod dynamic;
-mod one;
+mod program_run;
 mod programs;
 mod report;
 pub(super) mod sweep;
@@ -24,7 +24,7 @@ use crate::harness::programs::Jvm;
 use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
 use crate::runner::{Runner, Variant};
-use one::{Case, Rule, Run, Stage};
+use program_run::{Case, Rule, Run, Stage};
 use programs::ALL;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The tables and the targets of `isla-vista`.
 
-use super::one::{Case, LOSES, Rule, Run};
+use super::program_run::{Case, LOSES, Rule, Run};
 use super::{FIXED, FREE, PRESSED, SAVED, SLICE, cases, is_in_slice, longest};
 use crate::report::results::{Cell, Results, Table};
 use crate::report::statistics::spread;

@@ -1,7 +1,7 @@
 //! `isla-vista-sweep`: the paper's Figure 3. The time of each program at maximum heaps from tight to larger
 //! than memory, on one JDK.
 
-use super::one::{Case, Rule, Run};
+use super::program_run::{Case, Rule, Run};
 use super::programs::{ALL, Program};
 use super::report::{judge, most, shortage, time};
 use super::{SLICE_OF_SWEEP, jvms, longest, run_all};

@@ -1,7 +1,7 @@
 //! The worth of each means of our collector: it runs without summaries, then without page order too.
 
-use super::pressed::{Level, Pressed, Pressure, Series, steady_pause};
-use super::stage::{Runs, ratio, target};
+use super::limited_memory::{Level, Pressed, Pressure, Series, steady_pause};
+use super::run_workloads::{Runs, ratio, target};
 use crate::Result;
 use crate::harness::libgc::{Collector, Workload};
 use crate::measurement::{About, Measurement};

@@ -3,8 +3,8 @@
 //!
 //! The guest runs this program too, which measures there and prints the results.
 
-use super::pressed::{Level, Pressed, Pressure, Series, steady_faults, steady_pause};
-use super::stage::{Runs, ratio, target};
+use super::limited_memory::{Level, Pressed, Pressure, Series, steady_faults, steady_pause};
+use super::run_workloads::{Runs, ratio, target};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload, built, heapload};
 use crate::measurement::{About, Measurement};
 use crate::progress::Progress;

@@ -1,6 +1,6 @@
 //! Workloads in enough memory, with libgc and with our collector in turn.
 
-use super::stage::{Runs, Stage, ratio};
+use super::run_workloads::{Runs, Stage, ratio};
 use crate::Result;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::{OURS, SYSTEM, Workload};

@@ -1,7 +1,7 @@
 //! Enough memory: our collector is compared with libgc by time, pauses and memory.
 
 use super::pairs::Pair;
-use super::stage::{Stage, cell, target};
+use super::run_workloads::{Stage, cell, target};
 use crate::Result;
 use crate::harness::ground::SWAP;
 use crate::harness::job::Outcome;

@@ -3,8 +3,8 @@
 //! After section 5.3 of the bookmarking collector's paper: steady pressure, pressure that grows
 //! (its Figures 4 to 6), and two programs at once (Figure 7).
 
-use super::pressed::{Pressed, Pressure, Series, steady_faults, steady_pause};
-use super::stage::{ratio, target};
+use super::limited_memory::{Pressed, Pressure, Series, steady_faults, steady_pause};
+use super::run_workloads::{ratio, target};
 use crate::Result;
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
 use crate::measurement::{About, Measurement};

@@ -138,7 +138,7 @@ impl Held {
             }
             let used = ground.cgroup().usage()?;
             // The kernel refuses a limit that it cannot reach at once, and has come closer then.
-            let _ = ground.limit(used.saturating_sub(missing.max(1 << 20)));
+            let _ = ground.limit(used.0.saturating_sub(missing.max(1 << 20)));
         }
         ground.limit(None)?;
         match self.state()?.swapped {

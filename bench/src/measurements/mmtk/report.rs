@@ -4,7 +4,7 @@ use super::targets::TARGETS;
 use super::{Case, FIXED, HEAPS, LONGEST, PROGRAMS, Row};
 use crate::Result;
 use crate::harness::job::Outcome;
-use crate::measurements::libgc::stage::{Runs, cell, ratio};
+use crate::measurements::libgc::run_workloads::{Runs, cell, ratio};
 use crate::report::grouped_bars::GroupedBars;
 use crate::report::results::{Cell, Results};
 use crate::runner::{Runner, Variant};

@@ -3,7 +3,7 @@
 use super::report::{Ran, runs, seconds, told};
 use super::{BROKER, FIXED, HEAPS, ISLA_VISTA, MEM_BALANCER};
 use crate::harness::job::Outcome;
-use crate::measurements::libgc::stage::{Runs, ratio};
+use crate::measurements::libgc::run_workloads::{Runs, ratio};
 use crate::report::results::Results;
 
 /// The quantity that is compared.

@@ -1,8 +1,8 @@
 //! Servers under a limit, and one run: load on them while somebody holds pages, or nobody.
 
 use super::holder::{Groups, Holder, Way};
-use super::site::{PAGE, Server, Site};
-use super::slow::{READS, SlowDisk};
+use super::server_software::{PAGE, Server, Site};
+use super::slow_disk::{READS, SlowDisk};
 use super::traffic::{Counters, Traffic};
 use super::{LIMIT, What};
 use crate::Result;
@@ -152,7 +152,7 @@ impl<'a> Fleet<'a> {
             answers: window.answers as f64,
             failed: window.failed as f64,
             traffic: after.since(&before),
-            footprint: (cgroup.usage()? + cgroup.swapped()?) as f64,
+            footprint: (cgroup.usage()? + cgroup.swapped()?).0 as f64,
             killed: self
                 .servers
                 .iter_mut()

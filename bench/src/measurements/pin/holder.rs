@@ -1,7 +1,7 @@
 //! Programs that keep file pages in memory while the servers run, in a cgroup of their own under the same
 //! limit.
 
-use super::site::Server;
+use super::server_software::Server;
 use crate::harness::ground::Ground;
 use crate::harness::programs::sibling;
 use crate::{Error, Result};

@@ -5,18 +5,18 @@
 //! rising, with and without pinning, over swappiness. Theirs are WebSphere Liberty servers on J9 whose
 //! machine closes the loop; ours are Open Liberty on HotSpot under an open loop.
 //!
-//! - `site`: the files that servers run from, and servers;
+//! - `server_software`: the files that servers run from, and servers;
 //! - `holder`: what keeps file pages;
 //! - `traffic`: counters of the disk;
-//! - `slow`: a disk that is made slow;
+//! - `slow_disk`: a disk that is made slow;
 //! - `fleet`: servers under a limit, and one run;
 //! - `report`: table, targets and pictures.
 
 mod fleet;
 mod holder;
 mod report;
-mod site;
-mod slow;
+mod server_software;
+mod slow_disk;
 mod traffic;
 
 use crate::Result;
@@ -25,7 +25,7 @@ use crate::report::results::Results;
 use crate::runner::Runner;
 use fleet::Fleet;
 use holder::Way;
-use site::Site;
+use server_software::Site;
 
 /// Bytes that all servers and what pins for them may use.
 const LIMIT: u64 = 1 << 30;

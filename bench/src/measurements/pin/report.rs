@@ -2,8 +2,8 @@
 
 use super::fleet::{Outcome, RATE, SECONDS, SETTLE};
 use super::holder::{BUDGET, WINDOW, Way};
-use super::site::{DOCUMENTS, HEAP, JVM, KEPT, YOUNG};
-use super::slow::READS;
+use super::server_software::{DOCUMENTS, HEAP, JVM, KEPT, YOUNG};
+use super::slow_disk::READS;
 use super::traffic::readahead;
 use super::{JUDGED, LIMIT, OTHERS, SERVERS, SWAPPINESS, What};
 use crate::Result;

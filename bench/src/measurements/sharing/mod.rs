@@ -254,7 +254,7 @@ fn parts(folder: &Path, programs: &[Pace; 3], progress: &Progress) -> Result<[f6
         for (index, (sum, child)) in sums.iter_mut().zip(&sharers.children).enumerate() {
             let own = Process::open(child.id() as i32)
                 .and_then(|p| p.memory())
-                .map_or(0, |m| m.anon);
+                .map_or(0, |m| m.anon.0);
             let uses = find(&listing, &format!("sharer-{index}")).map_or(0, |p| p.uses);
             *sum += uses.saturating_sub(own) as f64;
         }

@@ -8,14 +8,14 @@
 
 mod best_size;
 mod outcome;
-pub(super) mod want;
+pub(super) mod real_shortage;
 
 use crate::Result;
 use crate::harness::ground::Ground;
 use crate::harness::java::Classes;
 use crate::harness::memory_plot::memory_plot;
-use crate::harness::play::play;
 use crate::harness::programs::{Jvm, NATIVE, Work, gcbench_java, lucene};
+use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
 use crate::harness::trace::Trace;
 use crate::measurement::{About, Measurement};

@@ -5,7 +5,7 @@ use super::pressure::TRIES;
 use super::{machine, number, output, told};
 use plimsoll_client::{Connection, Socket};
 use plimsoll_testbed::{SwapFile, TestCgroup, cargo, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::messages::Principal;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn tells_its_stalls(broker: &Broker, group: &TestCgroup) -> bool {
     let mut room = [64 * MIB, 192 * MIB].into_iter().cycle();
     until("it reports stalls", || {
         // The kernel may refuse while it cannot page fast enough.
-        let _ = group.cgroup().set_limit(room.next());
+        let _ = group.cgroup().set_limit(room.next().map(Bytes));
         std::thread::sleep(Duration::from_millis(700));
         told = shown();
         killed() || told.as_ref().is_some_and(|one| one.stall_rate > Some(0))

@@ -62,10 +62,7 @@ impl Home {
             return Ok((Bytes::ZERO, Bytes::ZERO));
         };
         let stat = cgroup.stat()?;
-        Ok((
-            Bytes(stat.anon) + Bytes(stat.shmem),
-            Bytes(cgroup.swapped()?),
-        ))
+        Ok((Bytes(stat.anon) + Bytes(stat.shmem), cgroup.swapped()?))
     }
 
     /// Lifts the limit and leaves the processes where they are: this broker ends, and the next one
@@ -263,7 +260,7 @@ impl Drop for Cgroups {
 /// Whether a cgroup that the process enters now is charged for nearly all of its memory: the
 /// process holds almost nothing yet and has no child that stays elsewhere.
 fn is_young(process: &Process) -> Result<bool> {
-    if Bytes(process.memory()?.anon) >= YOUNG {
+    if process.memory()?.anon >= YOUNG {
         return Ok(false);
     }
     let (mut children, mut threads) = (Vec::new(), FEW_THREADS);

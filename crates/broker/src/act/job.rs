@@ -203,10 +203,10 @@ impl Running {
             }
             let part = (bytes - self.done).min(TURN_BYTES - here);
             let advised = Process::open_known(pid, start_time)
-                .and_then(|process| advise(&process, Advice::PageOut, part.0));
+                .and_then(|process| advise(&process, Advice::PageOut, part));
             // A process that gave all the bytes asked of it may have more.
             if self
-                .note(advised.map(|advised| Bytes(advised.bytes)))
+                .note(advised.map(|advised| advised.bytes))
                 .is_none_or(|out| out < part)
             {
                 self.next += 1;
@@ -220,7 +220,7 @@ impl Running {
 fn take(cgroup: &Path, bytes: Bytes, swappiness: Option<u32>) -> Result<Bytes> {
     let cgroup = Cgroup::at(cgroup)?;
     let swappiness = swappiness.filter(|_| cgroup.takes_by_swappiness());
-    cgroup.reclaim_by(bytes.0, swappiness).map(Bytes)
+    cgroup.reclaim_by(bytes, swappiness)
 }
 
 /// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.
@@ -231,18 +231,18 @@ fn bound(cgroup: &Path, bytes: Bytes) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
     let limit = Some(bytes).filter(|&bytes| bytes != Bytes::MAX);
     if cgroup.version() == Version::V2 {
-        return cgroup.set_high(limit.map(|bytes| bytes.0));
+        return cgroup.set_high(limit);
     }
     let Some(bytes) = limit else {
         return cgroup.set_limit(None).map(|_| ());
     };
-    if Bytes(MeminfoReader::open()?.read()?.swap_free) < SWAP_NEEDED {
+    if MeminfoReader::open()?.read()?.swap_free < SWAP_NEEDED {
         return Err(Error::Busy {
             path: cgroup.dir().into(),
             why: "without free swap nothing can be taken of a program; add swap to let the broker bound \
                   programs",
         });
     }
-    let excess = Bytes(cgroup.usage()?) - bytes;
-    cgroup.reclaim(excess.0).map(|_| ())
+    let excess = cgroup.usage()? - bytes;
+    cgroup.reclaim(excess).map(|_| ())
 }

@@ -208,7 +208,7 @@ impl Group {
             let waits = taskstats.and_then(|taskstats| taskstats.process(pid).ok());
             let waits = waits.unwrap_or_default();
             let times = Times {
-                waited: Nanos(waits.block_ns) + Nanos(waits.swapin_ns),
+                waited: waits.block + waits.swapin,
                 waits: waits.block_count.saturating_add(waits.swapin_count),
                 ran,
             };
@@ -319,7 +319,7 @@ fn read(cgroup: &Cgroup) -> Result<u32> {
 
 fn user_time(pid: i32, started: u64) -> Option<Nanos> {
     let pid = u32::try_from(pid).ok()?;
-    Handle { pid, started }.user_ns().map(Nanos)
+    Handle { pid, started }.user()
 }
 
 /// The cgroup of these processes, if all of them are in it and nobody else is.

@@ -114,5 +114,5 @@ impl Thread {
 /// The free swap.
 fn swap_free() -> Bytes {
     let read = MeminfoReader::open().and_then(|reader| reader.read());
-    read.map_or(Bytes::ZERO, |meminfo| Bytes(meminfo.swap_free))
+    read.map_or(Bytes::ZERO, |meminfo| meminfo.swap_free)
 }

@@ -156,7 +156,7 @@ impl Default for Config {
             pin: Pin {
                 enabled: false,
                 budget: None,
-                window: Nanos(plimsoll_pin::options::DEFAULT_WINDOW),
+                window: plimsoll_pin::options::DEFAULT_WINDOW,
             },
             rules: Vec::new(),
         }

@@ -89,7 +89,7 @@ impl Thread {
             self.held = Bytes::ZERO;
             return Some(self.in_short());
         }
-        match pinner.tick(now.0) {
+        match pinner.tick(now) {
             Ok(report) => {
                 self.held = Bytes(report.held);
                 self.tell(&report);
@@ -116,12 +116,12 @@ impl Thread {
 
     fn start(&mut self, settings: Settings, now: Nanos) {
         let options = Options {
-            bytes: settings.bytes.map(|bytes| bytes.0),
-            window_ns: settings.window.0,
+            bytes: settings.bytes,
+            window: settings.window,
             ..Options::default()
         };
         let programs = Programs::Processes(self.processes.clone());
-        match Pinner::new(options, programs, now.0) {
+        match Pinner::new(options, programs, now) {
             Ok(pinner) => self.pinner = Some(pinner),
             Err(error) => self.fail(&error, now),
         }
@@ -135,7 +135,7 @@ impl Thread {
 
     fn due(&self, now: Nanos) -> Nanos {
         match &self.pinner {
-            Some(pinner) if !self.rests => Nanos(pinner.due_ns(now.0)),
+            Some(pinner) if !self.rests => pinner.due(now),
             _ => now + ROUND,
         }
     }

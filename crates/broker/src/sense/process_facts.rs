@@ -60,7 +60,7 @@ pub fn limiting_group(pid: i32, capacity: Bytes, ours: &Path) -> Result<Option<P
         let Some(group) = next.filter(|group| !ours.starts_with(group.dir())) else {
             return Ok(None);
         };
-        if group.limit()?.is_some_and(|limit| limit < capacity.0) {
+        if group.limit()?.is_some_and(|limit| limit < capacity) {
             return Ok(Some(group.dir().to_path_buf()));
         }
         next = group.parent()?;

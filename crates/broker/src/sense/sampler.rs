@@ -169,7 +169,7 @@ impl Thread {
                 continue;
             }
             if let Ok(process) = Process::open_known(key.0, key.1) {
-                let sampler = referenced::Sampler::new(pace, now.0);
+                let sampler = referenced::Sampler::new(pace, now);
                 self.probes.insert(
                     key,
                     Probe {
@@ -201,10 +201,10 @@ impl Thread {
     fn sample(&mut self) {
         for probe in self.probes.values_mut() {
             let now = clock::now();
-            let clears = matches!(probe.sampler.schedule().step(now.0), Step::Clear);
-            match probe.sampler.step(&probe.process, now.0) {
+            let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
+            match probe.sampler.step(&probe.process, now) {
                 Ok(Some(estimate)) => {
-                    probe.touched = Some(Bytes(estimate.referenced));
+                    probe.touched = Some(estimate.referenced);
                     probe.in_window = false;
                 }
                 Ok(None) => probe.in_window |= clears,

@@ -109,8 +109,8 @@ impl Probe {
     pub(super) fn note(&mut self, now: Option<(Ran, Nanos)>, processors: usize) {
         let before = std::mem::replace(&mut self.ran, now);
         self.lately = before.zip(now).and_then(|(before, now)| {
-            let ran = Nanos(now.0.ran.checked_sub(before.0.ran)?);
-            let waited = Nanos(now.0.waited.checked_sub(before.0.waited)?);
+            let ran = Nanos(now.0.ran.0.checked_sub(before.0.ran.0)?);
+            let waited = Nanos(now.0.waited.0.checked_sub(before.0.waited.0)?);
             // Threads that wait for others of the same program could not run if it were alone.
             let passed = now.1 - before.1;
             let all = passed * processors as u64;
@@ -151,21 +151,22 @@ pub(super) type Probes = HashMap<(i32, u64), Probe>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Nanos;
 
     /// The program has 64 threads, and two processors that nobody else uses.
     #[test]
     fn threads_that_wait_for_those_of_their_own_program_want_no_more() {
         let at = |seconds: u64, ran: u64, waited: u64| {
             let ran = Ran {
-                ran: ran * 1_000_000_000,
-                waited: waited * 1_000_000_000,
+                ran: Nanos(ran * 1_000_000_000),
+                waited: Nanos(waited * 1_000_000_000),
                 ..Ran::default()
             };
             Some((ran, Nanos::seconds(seconds)))
         };
         let process = Process::own().expect("this process");
         let mut probe = Probe {
-            sampler: referenced::Sampler::new(referenced::Pace::default(), 0),
+            sampler: referenced::Sampler::new(referenced::Pace::default(), Nanos::ZERO),
             process,
             in_window: false,
             touched: None,

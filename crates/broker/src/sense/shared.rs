@@ -177,13 +177,15 @@ impl SharedMemory {
         let mut found: BTreeMap<FileKey3, (Bytes, Held)> = BTreeMap::new();
         let mut of = Bytes::ZERO;
         for probe in probes_of(subject, probes) {
-            let shmem = probe.process.memory().map_or(0, |memory| memory.shmem);
-            of += Bytes(shmem);
+            of += probe
+                .process
+                .memory()
+                .map_or(Bytes::ZERO, |memory| memory.shmem);
             for segment in segments_of(probe) {
                 let (size, held) = found.entry(key_of(segment.key)).or_default();
-                *size = Bytes(segment.size).max(*size);
-                held.most = Bytes(segment.rss).max(held.most);
-                held.proportional += Bytes(segment.pss);
+                *size = segment.size.max(*size);
+                held.most = segment.rss.max(held.most);
+                held.proportional += segment.pss;
             }
         }
         let mut before = 0;
@@ -272,7 +274,7 @@ impl SharedMemory {
                     waited,
                 });
                 // The busiest of a principal's processes counts.
-                sample.referenced = sample.referenced.max(Bytes(segment.referenced));
+                sample.referenced = sample.referenced.max(segment.referenced);
             }
         }
         for (key, samples) in samples {
@@ -332,12 +334,12 @@ fn segments_of(probe: &Probe) -> Vec<Segment> {
     let holds = probe
         .process
         .memory()
-        .is_ok_and(|memory| Bytes(memory.shmem) >= WORTHWHILE);
+        .is_ok_and(|memory| memory.shmem >= WORTHWHILE);
     if !holds {
         return Vec::new();
     }
     let mut segments = shared_segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
-    segments.retain(|segment| segment.key.major == NO_DEVICE && Bytes(segment.rss) >= WORTHWHILE);
+    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= WORTHWHILE);
     segments
 }
 

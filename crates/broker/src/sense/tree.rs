@@ -80,7 +80,8 @@ impl Seen {
         let statm = self.process.memory_fast()?;
         // An exiting process shows no memory while the kernel still frees it (0.2 s per GiB
         // measured). Reading 0 would make those bytes look like a sudden growth of outsiders.
-        if statm == Statm::default() && self.memory.resident() > 0 && self.process.alive() {
+        if statm == Statm::default() && self.memory.resident() > Bytes::ZERO && self.process.alive()
+        {
             return Ok(self.memory);
         }
         let stale = self.read_at == Nanos::ZERO || now - self.read_at > WHOLE_READ;
@@ -178,10 +179,10 @@ impl Tree {
         let mut figures = Figures::default();
         for seen in &mut self.seen {
             let Ok(memory) = seen.read(now) else { continue };
-            figures.anon += Bytes(memory.anon);
-            figures.shmem = figures.shmem.max(Bytes(memory.shmem));
-            figures.shmem_sum += Bytes(memory.shmem);
-            figures.swap += Bytes(memory.swap);
+            figures.anon += memory.anon;
+            figures.shmem = figures.shmem.max(memory.shmem);
+            figures.shmem_sum += memory.shmem;
+            figures.swap += memory.swap;
             figures.processes += 1;
         }
         figures

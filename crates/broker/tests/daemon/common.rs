@@ -164,7 +164,7 @@ impl Broker {
     pub(crate) fn memory(&self) -> u64 {
         let process = Process::open(self.child.id() as i32).expect("it runs");
         let memory = process.memory().expect("its memory");
-        memory.anon + memory.swap
+        (memory.anon + memory.swap).0
     }
 
     pub(crate) fn signal(&self, signal: i32) {

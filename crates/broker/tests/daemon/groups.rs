@@ -4,7 +4,7 @@ use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{begin, start};
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_testbed::{Child, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -137,7 +137,7 @@ fn a_limit_that_a_killed_broker_left_is_lifted_and_its_cgroup_used_again() {
     inside.home.add(stranger.pid()).expect("it may enter");
     inside
         .home
-        .set_limit(Some(64 * MIB))
+        .set_limit(Some(Bytes::mib(64)))
         .expect("it can be limited");
     broker.crash_and_restart();
     until("it is lifted, before anybody is back", || {
@@ -165,7 +165,7 @@ fn a_broker_that_leaves_moves_no_program_and_the_next_one_finds_it() {
     let inside = Inside::start(&broker, &id, &elsewhere);
     inside
         .home
-        .set_limit(Some(64 * MIB))
+        .set_limit(Some(Bytes::mib(64)))
         .expect("it can be limited");
     assert!(broker.leave());
     assert!(inside.is_at_home());
@@ -212,7 +212,10 @@ fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
     // They want more than there is, so they share out what the reserve leaves.
     for (limit, least) in [(96, 48), (64, 32), (128, 72)] {
         let bytes = Some(limit * MIB);
-        cgroup.cgroup().set_limit(bytes).expect("it can be limited");
+        cgroup
+            .cgroup()
+            .set_limit(bytes.map(Bytes))
+            .expect("it can be limited");
         until(&format!("the limit of {limit} MiB binds"), || {
             let shown = group_shown().expect("the group is there");
             let children = shown["children"].as_array().expect("children");
@@ -272,7 +275,10 @@ fn who_is_moved_to_another_cgroup_is_bounded_by_that_one() {
         group_of(&mut control, &id).is_none()
     });
     let bytes = Some(128 * MIB);
-    second.cgroup().set_limit(bytes).expect("it can be limited");
+    second
+        .cgroup()
+        .set_limit(bytes.map(Bytes))
+        .expect("it can be limited");
     until("the second one bounds it again", || {
         group_of(&mut control, &id) == Some(name_of(&second))
     });

@@ -1,6 +1,7 @@
 //! The behaviour of a service: `sd_notify`, socket activation, a small footprint.
 
 use crate::common::{Broker, Client, PATIENCE, Program, until};
+use plimsoll_unit::Bytes;
 use serde_json::json;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Command, Stdio};
@@ -79,5 +80,5 @@ fn a_hundred_principals_leave_it_small() {
     println!("with {} principals: {:?}", programs.len(), memory());
     // How much code is resident depends on the build and on the page cache. A release build takes at most
     // 6 MiB with its code (`make bench-broker-cost`).
-    until("it is small", || memory().anon <= 3 << 20);
+    until("it is small", || memory().anon <= Bytes(3 << 20));
 }

@@ -5,7 +5,7 @@ use crate::common::{Broker, Client, PATIENCE, Swap, swap, until};
 use crate::ladder::{FEW, PROGRAM};
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -204,7 +204,10 @@ impl Honest {
         let memory = process.memory().expect("it lives");
         // In a full cgroup the kernel reclaims memory that was not touched since the start, and pages of
         // the program's file. That is no harm.
-        assert!(memory.anon >= self.bytes && memory.swap < MIB, "{memory:?}");
+        assert!(
+            memory.anon >= Bytes(self.bytes) && memory.swap < Bytes(MIB),
+            "{memory:?}"
+        );
         let newest = self.child.latest(PATIENCE).expect("it lives");
         let faults = newest.expect("it goes on").faults_in_use;
         assert!(faults <= FEW, "{faults} major faults: {memory:?}");

@@ -43,6 +43,30 @@ pub struct Together {
         default_value = "shares"
     )]
     pub policy: Vec<SharingChoice>,
+    /// The settings of each program.
+    #[command(flatten)]
+    pub each: Each,
+    /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
+    #[arg(long, value_name = "HOG", value_parser = hog)]
+    pub hog: Vec<Hog>,
+    /// The device that memory is paged to
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "ssd")]
+    pub paging: PagingChoice,
+    /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
+    #[arg(long, value_name = "N", default_value_t = 4,
+        value_parser = super::number::within::<u64>(0..=1000))]
+    pub reach: u64,
+    /// How threads are simulated.
+    #[command(flatten)]
+    pub model: Model,
+    /// The outputs.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// The settings of each program: lists of one value for all programs, or of one for each.
+#[derive(Clone, Debug, Args)]
+pub struct Each {
     /// Weights, 1 to 10000: one for all programs, or one for each, separated by commas
     #[arg(
         short,
@@ -93,19 +117,11 @@ pub struct Together {
     /// programs, or one for each (when absent, 3 under fixed, and otherwise all of the memory)
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = sim::heap)]
     pub heap: Vec<HeapChoice>,
-    /// Memory that something else takes and gives back, such as 256M@45s-180s:10M (at 10M a second)
-    #[arg(long, value_name = "HOG", value_parser = hog)]
-    pub hog: Vec<Hog>,
-    /// The device that memory is paged to
-    #[arg(long, value_enum, value_name = "DEVICE", default_value = "ssd")]
-    pub paging: PagingChoice,
-    /// Blocks of its hot data that a program touches for each block that it allocates, 0 to 1000
-    #[arg(long, value_name = "N", default_value_t = 4,
-        value_parser = super::number::within::<u64>(0..=1000))]
-    pub reach: u64,
-    /// How threads are simulated.
-    #[command(flatten)]
-    pub model: Model,
+}
+
+/// Where outcomes go.
+#[derive(Clone, Debug, Args)]
+pub struct Outputs {
     /// Draw memory and work over time into this file: SVG, or HTML where its name ends in .html
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
@@ -218,10 +234,10 @@ pub fn of<T: Copy>(list: &[T], program: usize) -> Option<T> {
     }
 }
 
-impl Together {
-    /// The fault in the lengths of the lists, if there is one.
-    pub fn fault(&self) -> Option<String> {
-        let lists = [
+impl Each {
+    /// The lists by their flags, and how many values each has.
+    fn lengths(&self) -> [(&'static str, usize); 7] {
+        [
             ("weight", self.weight.len()),
             ("priority", self.priority.len()),
             ("start", self.start.len()),
@@ -229,14 +245,22 @@ impl Together {
             ("scheduler", self.scheduler.len()),
             ("collector", self.collector.len()),
             ("heap", self.heap.len()),
+        ]
+    }
+}
+
+impl Together {
+    /// The fault in the lengths of the lists, if there is one.
+    pub fn fault(&self) -> Option<String> {
+        let of_model = [
             ("quantum", self.model.quantum.len()),
             ("memory-quantum", self.model.memory_quantum.len()),
             ("ties", self.model.ties.len()),
             ("new-ratio", self.model.new_ratio.len()),
         ];
+        let mut lists = self.each.lengths().into_iter().chain(of_model);
         let programs = self.traces.len();
         let wrong = lists
-            .iter()
             .find(|(name, len)| *len != 1 && *len != programs && !(*name == "heap" && *len == 0));
         wrong.map(|(name, len)| {
             format!("--{name} has {len} values for {programs} programs: give one for all, or one for each")

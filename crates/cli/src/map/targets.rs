@@ -1,7 +1,7 @@
 //! Which processes are meant.
 
 use crate::args;
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::group;
 use crate::own_broker::Place;

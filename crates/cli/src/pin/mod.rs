@@ -22,6 +22,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::{Passed, State};
 use plimsoll_pin::{Options, Pinner, Programs, Report};
+use plimsoll_unit::Bytes;
 use render::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
     let _ = lock_own_memory();
     let programs = programs(args)?;
     let options = options(args);
-    let mut pinner = Pinner::new(options, programs, clock::now().0).map_err(refused)?;
+    let mut pinner = Pinner::new(options, programs, clock::now()).map_err(refused)?;
     let mut teller = Teller {
         args,
         progress: Progress::new(args.window),
@@ -61,7 +62,7 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         most: 0,
     };
     let report = loop {
-        let now = clock::now().0;
+        let now = clock::now();
         let report = pinner.tick(now).map_err(refused)?;
         teller.check(&report, &pinner)?;
         teller.tell_limits(&report);
@@ -71,8 +72,8 @@ pub fn run(args: &args::Pin) -> Result<u8, CliError> {
         if teller.is_over(&report, &pinner) {
             break report;
         }
-        let wait = pinner.due_ns(now).saturating_sub(clock::now().0);
-        if signalled(&signals, Duration::from_nanos(wait).min(LONGEST)) {
+        let wait = pinner.due(now) - clock::now();
+        if signalled(&signals, wait.duration().min(LONGEST)) {
             break report;
         }
     };
@@ -91,7 +92,7 @@ fn refused(error: plimsoll_pin::PinError) -> CliError {
 
 fn options(args: &args::Pin) -> Options {
     let bytes = args.budget.and_then(|budget| match budget {
-        plimsoll_wire::size::Size::Bytes(bytes) => Some(bytes),
+        plimsoll_wire::size::Size::Bytes(bytes) => Some(Bytes(bytes)),
         plimsoll_wire::size::Size::Part(_) => None,
     });
     let share = args.budget.and_then(|budget| match budget {
@@ -104,7 +105,7 @@ fn options(args: &args::Pin) -> Options {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         },
-        window_ns: u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX),
+        window: args.window.into(),
         without_swap: args.without_swap,
         dry_run: args.dry_run,
         once: args.once,

@@ -6,6 +6,7 @@ use plimsoll_broker::act::LEAF;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::process::{Process, exists, own};
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The prefix of the names of our cgroups.
@@ -48,12 +49,12 @@ impl Budget {
         if let Some(cgroup) = &budget.cgroup {
             let swap = MeminfoReader::open()
                 .and_then(|reader| reader.read())
-                .map_or(0, |memory| memory.swap_free);
-            let limit = above.unwrap_or(u64::MAX).min(bound(bytes, swap));
+                .map_or(0, |memory| memory.swap_free.0);
+            let limit = above.unwrap_or(Bytes::MAX).min(Bytes(bound(bytes, swap)));
             cgroup.set_limit(Some(limit)).map_err(refuse)?;
-            if let Some(wall) = wall(bytes, limit) {
+            if let Some(wall) = wall(bytes, limit.0) {
                 // Version 1 has no soft limit, so only the limit holds there.
-                let _ = cgroup.set_high(Some(wall));
+                let _ = cgroup.set_high(Some(Bytes(wall)));
             }
         }
         Ok(budget)
@@ -175,7 +176,7 @@ mod tests {
         let dir = budget.dir().to_owned();
         let limit = Cgroup::at(&dir).unwrap().limit().unwrap();
         assert!(
-            limit == Some(64 << 20) || limit == Some(80 << 20),
+            limit == Some(Bytes(64 << 20)) || limit == Some(Bytes(80 << 20)),
             "{limit:?}"
         );
         drop(budget);

@@ -3,7 +3,7 @@
 
 use super::child::Launch;
 use super::move_children::gather;
-use crate::control::{Control, told};
+use crate::broker_connection::{Control, told};
 use crate::error::CliError;
 use crate::own_broker::Place;
 use crate::rows::find;
@@ -251,13 +251,13 @@ pub fn bound(max: Option<Size>) -> Result<Option<u64>, CliError> {
 /// Memory of the machine, or of the tightest limit above us, bytes.
 pub fn capacity() -> u64 {
     let read = Domain::of_self().and_then(|mut domain| domain.read());
-    read.map_or(u64::MAX, |reading| reading.capacity)
+    read.map_or(u64::MAX, |reading| reading.capacity.0)
 }
 
 /// The lowest limit of the cgroups above us, bytes; `None` if only the machine's memory bounds us.
 pub(super) fn lowest_limit() -> Option<u64> {
     let read = Domain::of_self().and_then(|mut domain| domain.lowest_limit());
-    read.ok().flatten()
+    read.ok().flatten().map(|it| it.0)
 }
 
 /// Whether nothing can be paged out here.
@@ -273,11 +273,11 @@ pub(super) fn pageable() -> u64 {
         let reading = domain.read()?;
         domain.pageable(&reading)
     });
-    read.unwrap_or(0)
+    read.unwrap_or_default().0
 }
 
 /// The machine's memory, bytes.
 pub(super) fn machine() -> Option<u64> {
     let read = Domain::machine().and_then(|mut domain| domain.read());
-    read.ok().map(|reading| reading.capacity)
+    read.ok().map(|reading| reading.capacity.0)
 }

@@ -4,7 +4,7 @@
 //! (`started`, `ended`), `program`, `outsider`, `pid`, `status`. `at_ms` counts from the start of the
 //! file's run. The first line is an event `begun` with `unix_ms`, the time of day.
 
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::json;
 use plimsoll_client::Socket;

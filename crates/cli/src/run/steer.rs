@@ -3,7 +3,7 @@
 use super::principal::{self, Member};
 use super::undo;
 use crate::args::{AdapterChoice, Principal};
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::own_broker::Place;
 use crate::programs::Program;
 use plimsoll_programs::Setting;

@@ -2,7 +2,7 @@
 
 use super::constants::costs;
 use super::counted_reader::Counted;
-use super::run::{Cell, Run};
+use super::run::{Cell, Run, Turns};
 use crate::args::sim::HeapChoice;
 use crate::args::{Model, Sim};
 use crate::error::CliError;
@@ -313,8 +313,6 @@ fn cell(
     settings: &Settings,
     instructions: f64,
 ) -> Cell {
-    let quanta = settings.quanta;
-    let by_memory = settings.rule == Rule::Mqrr;
     Cell {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         trace: trace.name().to_string(),
@@ -325,10 +323,7 @@ fn cell(
         new_ratio: (settings.collector.has_generations()).then(|| settings.new_ratio.times()),
         recorded_largest_live: live,
         processors: settings.processors,
-        quantum: (!by_memory).then_some(quanta.time.0),
-        memory_quantum: by_memory.then_some(quanta.bytes.0),
-        time_bound: by_memory.then_some(quanta.most.0),
-        ties: (settings.rule == Rule::Larf).then(|| settings.ties.name().to_owned()),
+        turns: Turns::of(settings),
         patience: settings.patience,
         priorities: settings.priorities,
         instructions,

@@ -1,6 +1,7 @@
 //! One simulation: its settings and its result.
 
-use plimsoll_sim::threads::{Costs, Outcome, SimError};
+use plimsoll_policy::phases::Rule;
+use plimsoll_sim::threads::{Costs, Outcome, Settings, SimError};
 use serde::{Deserialize, Serialize};
 
 /// How a simulation ended.
@@ -34,6 +35,19 @@ pub(super) struct Cell {
     /// The largest live size in the recorded order.
     pub(super) recorded_largest_live: u64,
     pub(super) processors: usize,
+    #[serde(flatten)]
+    pub(super) turns: Turns,
+    pub(super) patience: u32,
+    pub(super) priorities: bool,
+    /// Instructions a nanosecond.
+    pub(super) instructions: f64,
+    /// The constants of the cost formula, picoseconds.
+    pub(super) costs: Costs,
+}
+
+/// How long a thread runs, and who runs next: each setting only where the scheduler heeds it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Turns {
     /// For RR and LARF.
     pub(super) quantum: Option<u64>,
     /// For MQRR.
@@ -42,12 +56,19 @@ pub(super) struct Cell {
     pub(super) time_bound: Option<u64>,
     /// For LARF: which of equal rates goes first.
     pub(super) ties: Option<String>,
-    pub(super) patience: u32,
-    pub(super) priorities: bool,
-    /// Instructions a nanosecond.
-    pub(super) instructions: f64,
-    /// The constants of the cost formula, picoseconds.
-    pub(super) costs: Costs,
+}
+
+impl Turns {
+    pub(super) fn of(settings: &Settings) -> Turns {
+        let quanta = settings.quanta;
+        let by_memory = settings.rule == Rule::Mqrr;
+        Turns {
+            quantum: (!by_memory).then_some(quanta.time.0),
+            memory_quantum: by_memory.then_some(quanta.bytes.0),
+            time_bound: by_memory.then_some(quanta.most.0),
+            ties: (settings.rule == Rule::Larf).then(|| settings.ties.name().to_owned()),
+        }
+    }
 }
 
 impl Cell {

@@ -1,6 +1,6 @@
 //! Simulations for tests.
 
-use super::run::{Cell, Run, Status};
+use super::run::{Cell, Run, Status, Turns};
 use plimsoll_sim::threads::{Costs, Outcome, Quartiles};
 
 /// The settings of a simulation under RR.
@@ -15,10 +15,10 @@ pub(super) fn cell() -> Cell {
         new_ratio: Some(2.0),
         recorded_largest_live: 1000,
         processors: 1,
-        quantum: Some(1_140_000),
-        memory_quantum: None,
-        time_bound: None,
-        ties: None,
+        turns: Turns {
+            quantum: Some(1_140_000),
+            ..Turns::default()
+        },
         patience: 8,
         priorities: false,
         instructions: 1.0,
@@ -88,9 +88,11 @@ pub(super) fn failed() -> Run {
     Run {
         cell: Cell {
             scheduler: "MQRR".into(),
-            quantum: None,
-            memory_quantum: Some(10_240),
-            time_bound: Some(100_000_000),
+            turns: Turns {
+                memory_quantum: Some(10_240),
+                time_bound: Some(100_000_000),
+                ..Turns::default()
+            },
             ..cell()
         },
         status: Status::Failed,

@@ -1,7 +1,7 @@
 //! A table for people: a row for each quantity and a column for each scheduler, with what it is less or more
 //! than under the first.
 
-use super::run::{Cell, Run};
+use super::run::{Cell, Run, Turns};
 use crate::rows::shown;
 use crate::size::Human;
 use crate::terminal_text::wrap;
@@ -146,12 +146,14 @@ pub(super) fn names(runs: &[&Run]) -> Vec<String> {
     let mut quanta: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for run in runs {
         let known = quanta.entry(&run.cell.scheduler).or_default();
-        known.insert(quantum(&run.cell));
+        known.insert(quantum(&run.cell.turns));
     }
     let name = |run: &&Run| {
         let cell = &run.cell;
         match quanta.get(cell.scheduler.as_str()) {
-            Some(several) if several.len() > 1 => format!("{} {}", cell.scheduler, quantum(cell)),
+            Some(several) if several.len() > 1 => {
+                format!("{} {}", cell.scheduler, quantum(&cell.turns))
+            }
             _ => cell.scheduler.clone(),
         }
     };
@@ -159,13 +161,13 @@ pub(super) fn names(runs: &[&Run]) -> Vec<String> {
 }
 
 /// The quantum of a scheduler, with its unit, and whether it is another than ours with ties.
-fn quantum(cell: &Cell) -> String {
-    let quantum = match (cell.quantum, cell.memory_quantum) {
+fn quantum(turns: &Turns) -> String {
+    let quantum = match (turns.quantum, turns.memory_quantum) {
         (Some(nanoseconds), _) => time(nanoseconds as f64),
         (None, Some(bytes)) => Human(bytes).to_string(),
         (None, None) => String::new(),
     };
-    match cell.ties.as_deref() {
+    match turns.ties.as_deref() {
         Some(ties) if ties != Ties::Newest.name() => format!("{quantum} {ties}"),
         _ => quantum,
     }
@@ -288,7 +290,7 @@ mod tests {
         let with = |scheduler: &str, quantum| {
             let mut run = samples::done();
             run.cell.scheduler = scheduler.into();
-            run.cell.quantum = quantum;
+            run.cell.turns.quantum = quantum;
             run
         };
         let runs = [

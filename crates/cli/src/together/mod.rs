@@ -49,7 +49,8 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
     }
     let known = during(|| "reading the traces".to_owned(), || read(&args.traces))?;
     let costs = costs(&args.model)?;
-    let has_tables = !args.json && args.csv.is_none() && args.html.is_none();
+    let has_tables =
+        !args.outputs.json && args.outputs.csv.is_none() && args.outputs.html.is_none();
     if has_tables {
         print(&told(&costs))?;
     }
@@ -83,16 +84,16 @@ pub fn run(args: &Together) -> Result<u8, CliError> {
         }
         all.push(outcome);
     }
-    if let Some(path) = &args.plot {
+    if let Some(path) = &args.outputs.plot {
         output::put(path, &plot::file(&all, path))?;
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.outputs.html {
         output::put(path, &plot::page(&all))?;
     }
-    if let Some(path) = &args.csv {
+    if let Some(path) = &args.outputs.csv {
         output::write(path, |out| rows::write(&all, out))?;
     }
-    if args.json {
+    if args.outputs.json {
         printed(json::write(&all, true, &mut std::io::stdout().lock()))
     } else {
         Ok(0)
@@ -141,7 +142,7 @@ fn pick<T: Copy>(list: &[T], program: usize) -> T {
 fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &Known) -> Entrant {
     let live = known.survey.largest_live;
     let times = |times: f64| (live as f64 * times).ceil() as u64;
-    let heap = match of(&args.heap, index) {
+    let heap = match of(&args.each.heap, index) {
         Some(HeapChoice::Times(factor)) => times(factor),
         Some(HeapChoice::Bytes(bytes)) => bytes,
         None if policy == Policy::Fixed => times(3.0),
@@ -150,19 +151,19 @@ fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &
     let model = &args.model;
     Entrant {
         name: known.trace.name().to_string(),
-        weight: of(&args.weight, index).unwrap_or_default(),
-        priority: of(&args.priority, index).unwrap_or_default(),
-        start: Nanos(of(&args.start, index).unwrap_or_default()),
-        stop: of(&args.stop, index).and_then(|end| end.0).map(Nanos),
+        weight: of(&args.each.weight, index).unwrap_or_default(),
+        priority: of(&args.each.priority, index).unwrap_or_default(),
+        start: Nanos(of(&args.each.start, index).unwrap_or_default()),
+        stop: of(&args.each.stop, index).and_then(|end| end.0).map(Nanos),
         settings: Settings {
-            rule: pick(&args.scheduler, index).into(),
+            rule: pick(&args.each.scheduler, index).into(),
             quanta: Quanta {
                 time: Nanos(pick(&model.quantum, index)),
                 bytes: Bytes(pick(&model.memory_quantum, index)),
                 most: Nanos(model.time_bound),
             },
             ties: pick(&model.ties, index).into(),
-            collector: pick(&args.collector, index).into(),
+            collector: pick(&args.each.collector, index).into(),
             heap,
             new_ratio: pick(&model.new_ratio, index),
             ..settings(model, costs)

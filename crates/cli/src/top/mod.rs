@@ -5,7 +5,7 @@ mod page;
 pub mod render;
 pub mod state;
 
-use crate::control::Control;
+use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::rows::shown;
 use crate::set::resolve;

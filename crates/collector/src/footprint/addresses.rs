@@ -30,15 +30,15 @@ impl AddressLook {
             self.plenty = Some((Instant::now(), Bytes::MAX));
             return None;
         };
-        let (left, has) = (Bytes(left), Bytes::from(central.committed() * SUPERPAGE));
-        let beside = Bytes(limit) - (left + has);
+        let (left, has) = (left, Bytes::from(central.committed() * SUPERPAGE));
+        let beside = limit - (left + has);
         self.beside.look(clock::now(), beside);
         let left = left + (has - Bytes::from(central.used() * SUPERPAGE));
         self.plenty = Some((Instant::now(), left / PLENTY));
         (wanted >= left / PLENTY).then(|| Bound::Cliff {
             left: left.0,
             free: left.0,
-            margin: self.beside.margin(Bytes(limit)).0,
+            margin: self.beside.margin(limit).0,
             granted: u64::MAX,
         })
     }

@@ -61,21 +61,22 @@ impl MemoryLook {
         let Some((reading, pageable, uses)) = read() else {
             return (Bound::None, Bytes::MAX);
         };
-        self.plenty = Some((Instant::now(), Bytes(reading.room()) / PLENTY));
+        self.plenty = Some((Instant::now(), reading.room() / PLENTY));
         // Pages that were read from swap count as droppable there, but are mapped here. And parts
         // of a large object may not have been touched yet, but will be.
-        let used = Bytes(reading.used).max(uses);
+        let used = reading.used.max(uses);
         let untouched = resident + idle - uses;
         let capacity = reading.capacity;
-        let left = Bytes(capacity) - used + idle;
+        let left = capacity - used + idle;
         let free = (left - untouched).0;
-        if !is_cliff(Bytes(capacity), Bytes(pageable)) {
+        if !is_cliff(capacity, pageable) {
             (self.no_cliff, self.lately) = (Some(Instant::now()), None);
+            let capacity = capacity.0;
             return (Bound::Domain { capacity, free }, uses);
         }
         let heap = (resident + idle).min(uses);
         self.beside.look(clock::now(), used - heap);
-        let margin = self.beside.margin(Bytes(capacity));
+        let margin = self.beside.margin(capacity);
         let bound = Bound::Cliff {
             left: left.0,
             free,
@@ -89,7 +90,7 @@ impl MemoryLook {
 
 /// Returns what bounds this process, the bytes that can go to swap, and the process's memory. `None` if
 /// the kernel does not say, or if there is no memory for the look: Rust would abort the program.
-fn read() -> Option<(Reading, u64, Bytes)> {
+fn read() -> Option<(Reading, Bytes, Bytes)> {
     /// More than a look allocates, bytes.
     const ENOUGH: usize = 1 << 20;
     let mut room = Vec::<u8>::new();
@@ -98,5 +99,5 @@ fn read() -> Option<(Reading, u64, Bytes)> {
     let mut domain = Domain::of_self().ok()?;
     let reading = domain.read().ok()?;
     let pageable = domain.pageable(&reading).unwrap_or(reading.swap_free);
-    Some((reading, pageable, Bytes(own::anonymous()?.resident)))
+    Some((reading, pageable, own::anonymous()?.resident))
 }

@@ -3,10 +3,11 @@
 use super::{Cgroup, NO_LIMIT, Version};
 use crate::reader::{Reader, write_text};
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use std::path::PathBuf;
 
 impl Cgroup {
-    /// Sets the limit in bytes; `None` lifts it. Returns the limit in force, as the kernel reports
+    /// Sets the limit; `None` lifts it. Returns the limit in force, as the kernel reports
     /// it. Blocks while the kernel reclaims (361 ms for 128 MiB measured), so call it from a worker
     /// thread. Never kills: version 2 would kill if it could not get below the new limit, so memory
     /// is reclaimed first and the limit is not set below what remains.
@@ -14,41 +15,38 @@ impl Cgroup {
     /// # Errors
     /// [`Error::Busy`] (v1) when locked memory is in the way: the limit is unchanged then.
     /// [`Error::Denied`] without rights.
-    pub fn set_limit(&self, bytes: Option<u64>) -> Result<Option<u64>> {
-        match (self.version, bytes) {
+    pub fn set_limit(&self, limit: Option<Bytes>) -> Result<Option<Bytes>> {
+        match (self.version, limit) {
             (Version::V1, None) => self.write("memory.limit_in_bytes", b"-1")?,
-            (Version::V1, Some(n)) => {
-                self.write("memory.limit_in_bytes", n.to_string().as_bytes())?;
-            }
+            (Version::V1, Some(limit)) => self.write_bytes("memory.limit_in_bytes", limit)?,
             (Version::V2, None) => self.write("memory.max", b"max")?,
-            (Version::V2, Some(n)) => self.shrink_max(n)?,
+            (Version::V2, Some(limit)) => self.shrink_max(limit)?,
         }
         self.limit()
     }
 
-    fn shrink_max(&self, bytes: u64) -> Result<()> {
-        let usage = self.usage()?;
-        let mut safe = bytes;
-        if usage > bytes {
-            self.reclaim(usage - bytes)?;
+    fn shrink_max(&self, limit: Bytes) -> Result<()> {
+        let mut safe = limit;
+        if let Some(surplus) = self.usage()?.above(limit) {
+            self.reclaim(surplus)?;
             let left = self.usage()?;
-            if left > bytes {
-                safe = left.saturating_add(left / 16);
+            if left > limit {
+                safe = left + left / 16;
             }
         }
-        self.write("memory.max", safe.to_string().as_bytes())
+        self.write_bytes("memory.max", safe)
     }
 
-    /// Sets the soft limit of v2 in bytes (`memory.high`: reclaims and slows down, never kills).
+    /// Sets the soft limit of v2 (`memory.high`: reclaims and slows down, never kills).
     /// `None` lifts it.
     ///
     /// # Errors
     /// [`Error::Absent`] in version 1, whose soft limit does nothing below global pressure.
-    pub fn set_high(&self, bytes: Option<u64>) -> Result<()> {
-        match (self.version, bytes) {
+    pub fn set_high(&self, limit: Option<Bytes>) -> Result<()> {
+        match (self.version, limit) {
             (Version::V1, _) => Err(self.lacks("memory.high")),
             (Version::V2, None) => self.write("memory.high", b"max"),
-            (Version::V2, Some(n)) => self.write("memory.high", n.to_string().as_bytes()),
+            (Version::V2, Some(limit)) => self.write_bytes("memory.high", limit),
         }
     }
 
@@ -86,14 +84,14 @@ impl Cgroup {
         self.write("memory.swappiness", value.min(200).to_string().as_bytes())
     }
 
-    /// Bytes of its memory that the group's swap limit still lets go to swap. Version 1 limits
-    /// memory and swap together (`memory.memsw`), so `room`, the bytes left below the memory limit,
+    /// How much of its memory the group's swap limit still lets go to swap. Version 1 limits
+    /// memory and swap together (`memory.memsw`), so `room`, what is left below the memory limit,
     /// is taken off; version 2 limits swap alone. `None` if there is no such limit or swap is not
     /// accounted.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
-    pub fn pageable(&self, room: u64) -> Result<Option<u64>> {
+    pub fn pageable(&self, room: Bytes) -> Result<Option<Bytes>> {
         let (most, now) = match self.version {
             Version::V1 => ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
             Version::V2 => ("memory.swap.max", "memory.swap.current"),
@@ -104,9 +102,9 @@ impl Cgroup {
         if most >= NO_LIMIT {
             return Ok(None);
         }
-        let left = most.saturating_sub(now);
+        let left = Bytes(most) - Bytes(now);
         Ok(Some(match self.version {
-            Version::V1 => (left + self.stat()?.droppable()).saturating_sub(room),
+            Version::V1 => left + self.stat()?.droppable() - room,
             Version::V2 => left,
         }))
     }
@@ -118,6 +116,10 @@ impl Cgroup {
             Err(e) if e.is_absent() => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    pub(super) fn write_bytes(&self, file: &str, bytes: Bytes) -> Result<()> {
+        self.write(file, bytes.0.to_string().as_bytes())
     }
 
     pub(super) fn write(&self, file: &str, text: &[u8]) -> Result<()> {

@@ -33,6 +33,7 @@ pub use stat::{Events, Stat};
 
 use crate::reader::{Reader, read_text};
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// v1 shows "no limit" as the largest page-aligned number. From this many bytes on, a limit is
@@ -170,27 +171,27 @@ impl Cgroup {
         Cgroup::open(location).map(Some)
     }
 
-    /// The group's own limit, bytes; `None` if it is not limited.
+    /// The group's own limit; `None` if it is not limited.
     ///
     /// # Errors
     /// [`Error::Absent`] when the group was removed meanwhile, else [`Error::Io`], [`Error::Broken`].
-    pub fn limit(&self) -> Result<Option<u64>> {
+    pub fn limit(&self) -> Result<Option<Bytes>> {
         match &self.limit {
-            Some(reader) => Ok(reader.number()?.filter(|&n| n < NO_LIMIT)),
+            Some(reader) => Ok(reader.number()?.filter(|&n| n < NO_LIMIT).map(Bytes)),
             None => Ok(None),
         }
     }
 
-    /// Bytes charged to the group and its descendants, including page cache.
+    /// Memory that is charged to the group and its descendants, including page cache.
     ///
     /// # Errors
     /// As [`Cgroup::limit`]; [`Error::Absent`] for the top group of v2, which does not count.
-    pub fn usage(&self) -> Result<u64> {
+    pub fn usage(&self) -> Result<Bytes> {
         let reader = self
             .usage
             .as_ref()
             .ok_or_else(|| self.lacks("memory.current"))?;
-        reader.number()?.ok_or_else(|| Error::Broken {
+        reader.number()?.map(Bytes).ok_or_else(|| Error::Broken {
             path: reader.path().to_path_buf(),
             why: "not a number",
         })
@@ -213,32 +214,31 @@ impl Cgroup {
         ))
     }
 
-    /// Bytes used that cannot be dropped for free: usage - clean inactive file pages - those pages of
+    /// Memory in use that cannot be dropped for free: usage - clean inactive file pages - those pages of
     /// the swap cache that no process has mapped.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].
-    pub fn used(&self) -> Result<u64> {
-        let usage = self.usage()?;
-        Ok(usage.saturating_sub(self.stat()?.droppable()))
+    pub fn used(&self) -> Result<Bytes> {
+        Ok(self.usage()? - self.stat()?.droppable())
     }
 
-    /// Bytes of it in swap, 0 where swap is not accounted.
+    /// Memory of it in swap, 0 where swap is not accounted.
     ///
     /// # Errors
     /// As [`Cgroup::limit`].
-    pub fn swapped(&self) -> Result<u64> {
+    pub fn swapped(&self) -> Result<Bytes> {
         match self.version {
-            Version::V1 => Ok(self.stat()?.swap),
+            Version::V1 => Ok(Bytes(self.stat()?.swap)),
             Version::V2 => self.swapped_beside(&Stat::default()),
         }
     }
 
     /// As [`Cgroup::swapped`], given a make-up that was just read.
-    pub(crate) fn swapped_beside(&self, stat: &Stat) -> Result<u64> {
+    pub(crate) fn swapped_beside(&self, stat: &Stat) -> Result<Bytes> {
         match &self.swap {
-            Some(reader) => Ok(reader.number()?.unwrap_or(0)),
-            None => Ok(stat.swap),
+            Some(reader) => Ok(Bytes(reader.number()?.unwrap_or(0))),
+            None => Ok(Bytes(stat.swap)),
         }
     }
 

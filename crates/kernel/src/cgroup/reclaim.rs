@@ -2,16 +2,19 @@
 
 use super::{Cgroup, Version};
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 
-/// Bytes asked for at a time. Small, because a v1 limit stays lowered during a step.
-const STEP: u64 = 16 << 20;
+/// Asked for at a time. Small, because a v1 limit stays lowered during a step.
+const STEP: Bytes = Bytes::mib(16);
+/// The lowest that a v1 limit is set for a step.
+const LOWEST: Bytes = Bytes::mib(1);
 /// Steps without progress before giving up.
 const TRIES: u32 = 5;
 /// Most steps of one call.
 const MAX_STEPS: u32 = 4096;
 
 impl Cgroup {
-    /// Makes the kernel reclaim about `bytes` from this group. Returns by how many bytes its usage
+    /// Makes the kernel reclaim about so much from this group. Returns by how much its usage
     /// fell, which is less if a program allocates meanwhile. Clean and paged-out pages go first.
     /// Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB if pages must be written), so call it
     /// from a worker thread. In version 1 the limit is lowered in steps of 16 MiB and restored
@@ -21,7 +24,7 @@ impl Cgroup {
     /// # Errors
     /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less
     /// than asked is no error.
-    pub fn reclaim(&self, bytes: u64) -> Result<u64> {
+    pub fn reclaim(&self, bytes: Bytes) -> Result<Bytes> {
         self.reclaim_by(bytes, None)
     }
 
@@ -31,9 +34,9 @@ impl Cgroup {
     ///
     /// # Errors
     /// As [`Cgroup::reclaim`].
-    pub fn reclaim_by(&self, bytes: u64, swappiness: Option<u32>) -> Result<u64> {
+    pub fn reclaim_by(&self, bytes: Bytes, swappiness: Option<u32>) -> Result<Bytes> {
         let before = self.usage()?;
-        let goal = before.saturating_sub(bytes);
+        let goal = before - bytes;
         let mut fruitless = 0;
         for _ in 0..MAX_STEPS {
             let now = self.usage()?;
@@ -47,7 +50,7 @@ impl Cgroup {
             };
             fruitless = if progress { 0 } else { fruitless + 1 };
         }
-        Ok(before.saturating_sub(self.usage()?))
+        Ok(before - self.usage()?)
     }
 
     /// Whether `memory.reclaim` takes a swappiness. Takes nothing.
@@ -57,10 +60,10 @@ impl Cgroup {
     }
 
     /// Whether the kernel got all of it (`EAGAIN`: it did not).
-    fn ask_reclaim(&self, step: u64, swappiness: Option<u32>) -> Result<bool> {
+    fn ask_reclaim(&self, step: Bytes, swappiness: Option<u32>) -> Result<bool> {
         let text = match swappiness {
-            Some(swappiness) => format!("{step} swappiness={}", swappiness.min(200)),
-            None => step.to_string(),
+            Some(swappiness) => format!("{} swappiness={}", step.0, swappiness.min(200)),
+            None => step.0.to_string(),
         };
         match self.write("memory.reclaim", text.as_bytes()) {
             Ok(()) => Ok(true),
@@ -71,9 +74,9 @@ impl Cgroup {
 
     /// Lowers the limit for a moment. Returns whether the kernel could; the old limit is restored
     /// in either case.
-    fn dip(&self, usage: u64, step: u64) -> Result<bool> {
+    fn dip(&self, usage: Bytes, step: Bytes) -> Result<bool> {
         let limit = self.limit()?;
-        let low = usage.saturating_sub(step).max(1 << 20);
+        let low = (usage - step).max(LOWEST);
         if limit.is_some_and(|l| l <= low) {
             return Ok(false);
         }
@@ -81,7 +84,7 @@ impl Cgroup {
             cgroup: self,
             limit,
         };
-        let lowered = self.write("memory.limit_in_bytes", low.to_string().as_bytes());
+        let lowered = self.write_bytes("memory.limit_in_bytes", low);
         drop(restore);
         match lowered {
             Ok(()) => Ok(true),
@@ -102,7 +105,7 @@ fn is_partial(source: &std::io::Error) -> bool {
 /// Restores the limit when dropped, also on a panic.
 struct Restore<'c> {
     cgroup: &'c Cgroup,
-    limit: Option<u64>,
+    limit: Option<Bytes>,
 }
 
 impl Drop for Restore<'_> {

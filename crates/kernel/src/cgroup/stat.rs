@@ -3,6 +3,7 @@
 
 use super::Version;
 use crate::parse::{lines, pair};
+use plimsoll_unit::Bytes;
 
 /// The parts of a cgroup's memory with its descendants. Bytes, and counts since the group was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,21 +106,18 @@ impl Stat {
         }
     }
 
-    /// Bytes that the kernel can free without writing anything and that no process uses: clean
+    /// Memory that the kernel can free without writing anything and that no process uses: clean
     /// inactive file pages, and those pages of the swap cache that no process has mapped.
-    pub fn droppable(&self) -> u64 {
-        self.inactive_file
-            .saturating_sub(self.dirty)
-            .saturating_add(self.swapcached.min(self.unmapped()))
+    pub fn droppable(&self) -> Bytes {
+        let files = Bytes(self.inactive_file) - Bytes(self.dirty);
+        files + Bytes(self.swapcached).min(self.unmapped())
     }
 
     /// Anonymous memory that no process has mapped: in the swap cache only. Locked memory is in
     /// none of the lists, so this is too little where there is some, never too much.
-    fn unmapped(&self) -> u64 {
-        (self.inactive_anon)
-            .saturating_add(self.active_anon)
-            .saturating_sub(self.shmem)
-            .saturating_sub(self.anon)
+    fn unmapped(&self) -> Bytes {
+        let listed = Bytes(self.inactive_anon) + Bytes(self.active_anon);
+        listed - Bytes(self.shmem) - Bytes(self.anon)
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::parse::{lines, number, words};
 use crate::reader::Reader;
 use crate::{Error, Result};
+use plimsoll_unit::{MICROSECOND, Nanos};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -11,24 +12,25 @@ use std::path::Path;
 /// The machine's file.
 pub const MACHINE: &str = "/proc/pressure/memory";
 
-/// Time that tasks waited for memory since boot (or since the group was made), microseconds.
+/// Time that tasks waited for memory since boot (or since the group was made).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalled {
     /// At least one task waited.
-    pub some_us: u64,
+    pub some: Nanos,
     /// All tasks waited.
-    pub full_us: u64,
+    pub full: Nanos,
 }
 
 /// Parses the text of a pressure file; what is missing stays 0.
 pub fn parse_psi(text: &[u8]) -> Stalled {
+    let microseconds = |n| Nanos(MICROSECOND) * n;
     let mut stalled = Stalled::default();
     for line in lines(text) {
         let kind = words(line).next();
         let total = words(line).find_map(|w| number(w.strip_prefix(b"total=")?));
         match (kind, total) {
-            (Some(b"some"), Some(n)) => stalled.some_us = n,
-            (Some(b"full"), Some(n)) => stalled.full_us = n,
+            (Some(b"some"), Some(n)) => stalled.some = microseconds(n),
+            (Some(b"full"), Some(n)) => stalled.full = microseconds(n),
             _ => {}
         }
     }
@@ -80,18 +82,19 @@ impl AsFd for Psi {
 pub struct Trigger(OwnedFd);
 
 impl Trigger {
-    /// Sets a trigger on `some` stalls of `stall_us` within `window_us`. Without CAP_SYS_RESOURCE
-    /// windows must be multiples of 2 s.
+    /// Sets a trigger on `some` stalls of this time within a window, both in whole microseconds. Without
+    /// CAP_SYS_RESOURCE windows must be multiples of 2 s.
     ///
     /// # Errors
     /// [`Error::Denied`] without rights on the file; [`Error::Io`] with `EINVAL` for a window that
     /// the kernel does not allow us.
-    pub fn some(path: &Path, stall_us: u32, window_us: u32) -> Result<Trigger> {
+    pub fn some(path: &Path, stall: Nanos, window: Nanos) -> Result<Trigger> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|e| Error::of_file("open", path, e))?;
         // The kernel cuts off the last byte, which without the NUL would be a digit.
-        let text = format!("some {stall_us} {window_us}\0");
+        let [stall, window] = [stall, window].map(|span| span.0 / MICROSECOND);
+        let text = format!("some {stall} {window}\0");
         rustix::io::write(&fd, text.as_bytes()).map_err(|e| Error::of_file("write", path, e))?;
         Ok(Trigger(fd))
     }

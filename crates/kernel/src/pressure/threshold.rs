@@ -4,10 +4,11 @@
 use crate::cgroup::{Cgroup, Version};
 use crate::reader::{Reader, write_text};
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Fires (becomes readable) when the usage of a v1 group crosses a number of bytes, in either
+/// Fires (becomes readable) when the usage of a v1 group crosses an amount, in either
 /// direction, and when the group is removed.
 #[derive(Debug)]
 pub struct Threshold {
@@ -21,7 +22,7 @@ impl Threshold {
     /// # Errors
     /// [`Error::Absent`] in version 2 and in v1 kernels without it; [`Error::Denied`] without
     /// rights on `cgroup.event_control`.
-    pub fn set(cgroup: &Cgroup, bytes: u64) -> Result<Threshold> {
+    pub fn set(cgroup: &Cgroup, usage: Bytes) -> Result<Threshold> {
         let control = cgroup.dir().join("cgroup.event_control");
         if cgroup.version() != Version::V1 {
             return Err(Error::Absent { path: control });
@@ -33,16 +34,13 @@ impl Threshold {
                 source: e.into(),
             }
         })?;
-        let usage = Reader::open(cgroup.dir().join("memory.usage_in_bytes"))?;
-        let line = format!(
-            "{} {} {bytes}",
-            event.as_raw_fd(),
-            usage.as_fd().as_raw_fd()
-        );
+        let reader = Reader::open(cgroup.dir().join("memory.usage_in_bytes"))?;
+        let (event_fd, usage_fd) = (event.as_raw_fd(), reader.as_fd().as_raw_fd());
+        let line = format!("{event_fd} {usage_fd} {}", usage.0);
         write_text(&control, line.as_bytes())?;
         Ok(Threshold {
             event,
-            _usage: usage,
+            _usage: reader,
         })
     }
 

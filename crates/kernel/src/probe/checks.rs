@@ -9,6 +9,7 @@ use crate::process::{Process, page_size};
 use crate::reader::Reader;
 use crate::stalls::{Declined, Stalls, Tier as StallTier};
 use crate::{Error, referenced, smaps, swap};
+use plimsoll_unit::{Bytes, Nanos};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::path::Path;
 
@@ -113,7 +114,7 @@ pub(super) fn warning() -> Capability {
         return found("polling memory.current");
     }
     // The threshold is beyond any usage, so it never fires. It goes with its descriptor.
-    match Threshold::set(&group, 1 << 61) {
+    match Threshold::set(&group, Bytes(1 << 61)) {
         Ok(_threshold) => found("usage threshold (cgroup.event_control)"),
         Err(_) => found("polling memory.usage_in_bytes").lesser(
             Grade::Fallback,
@@ -225,20 +226,22 @@ pub(super) fn pressure() -> Capability {
             "`psi=1` on the kernel's command line",
             costs,
         ),
-        Ok(_) => match Trigger::some(Path::new(MACHINE), 150_000, 1_000_000) {
+        Ok(_) => match Trigger::some(Path::new(MACHINE), Nanos::millis(150), Nanos::millis(1000)) {
             Ok(_) => found("/proc/pressure/memory with triggers"),
-            Err(_) => match Trigger::some(Path::new(MACHINE), 150_000, 2_000_000) {
-                Ok(_) => found("triggers of 2 s").lesser(
-                    Grade::Fallback,
-                    "CAP_SYS_RESOURCE",
-                    "the signal is up to 2 s late",
-                ),
-                Err(_) => found("totals only").lesser(
-                    Grade::Fallback,
-                    "CAP_SYS_RESOURCE, or Linux 6.4",
-                    "totals are polled",
-                ),
-            },
+            Err(_) => {
+                match Trigger::some(Path::new(MACHINE), Nanos::millis(150), Nanos::millis(2000)) {
+                    Ok(_) => found("triggers of 2 s").lesser(
+                        Grade::Fallback,
+                        "CAP_SYS_RESOURCE",
+                        "the signal is up to 2 s late",
+                    ),
+                    Err(_) => found("totals only").lesser(
+                        Grade::Fallback,
+                        "CAP_SYS_RESOURCE, or Linux 6.4",
+                        "totals are polled",
+                    ),
+                }
+            }
         },
     }
 }
@@ -253,8 +256,8 @@ pub(super) fn swap() -> Capability {
             "programs without an adapter cannot be made smaller; in a full group one is killed",
         );
     }
-    let size: u64 = spaces.iter().map(|s| s.size).sum();
-    found(format!("{} MiB in {} spaces", size >> 20, spaces.len()))
+    let size: Bytes = spaces.iter().map(|s| s.size).sum();
+    found(format!("{} MiB in {} spaces", size.0 >> 20, spaces.len()))
 }
 
 pub(super) fn aging() -> Capability {

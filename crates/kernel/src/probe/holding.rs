@@ -6,6 +6,7 @@ use crate::cgroup::{Cgroup, Version};
 use crate::pin::lockable;
 use crate::stalls::{self, Taskstats};
 use crate::swap;
+use plimsoll_unit::Bytes;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 
 /// Whether reclaim can be shifted between file pages and anonymous ones, and by which costs.
@@ -71,7 +72,7 @@ pub(super) fn pin() -> Capability {
         let reading = domain.read()?;
         domain.pageable(&reading)
     });
-    if pageable.is_ok_and(|bytes| bytes == 0) {
+    if pageable.is_ok_and(|bytes| bytes == Bytes::ZERO) {
         return found("refused: nothing can be swapped".into()).lesser(
             Grade::Missing,
             "a swap file or zram, and a group that may use it",
@@ -81,8 +82,8 @@ pub(super) fn pin() -> Capability {
     }
     match (lockable(), opens_mapped()) {
         (None, true) => found("mlock of mapped files".into()),
-        (Some(bytes), _) => found(format!("mlock of at most {} KiB", bytes / 1024)).lesser(
-            if bytes == 0 {
+        (Some(bytes), _) => found(format!("mlock of at most {} KiB", bytes.0 / 1024)).lesser(
+            if bytes == Bytes::ZERO {
                 Grade::Missing
             } else {
                 Grade::Fallback

@@ -10,6 +10,7 @@ use super::{
 use crate::Error;
 use crate::descriptors::file_of;
 use crate::sched::parse_schedstat;
+use plimsoll_unit::{Nanos, SECOND};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -161,9 +162,8 @@ impl Handle {
         Ok(rustix::process::pidfd_send_signal(fd, signal)?)
     }
 
-    /// Processor time of all its threads so far, nanoseconds (clock_getcpuclockid(3)); `None` if it
-    /// is gone.
-    pub fn processor_ns(&self) -> Option<u64> {
+    /// Processor time of all its threads so far (clock_getcpuclockid(3)); `None` if it is gone.
+    pub fn processor(&self) -> Option<Nanos> {
         let pid = i32::try_from(self.pid).ok()?;
         let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
         // SAFETY: both are written to within their size; the time is read only when the kernel has filled it.
@@ -176,23 +176,18 @@ impl Handle {
             time.assume_init()
         };
         let (seconds, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-        Some(
-            seconds
-                .ok()?
-                .saturating_mul(1_000_000_000)
-                .saturating_add(rest.ok()?),
-        )
+        Some(Nanos::seconds(seconds.ok()?) + Nanos(rest.ok()?))
     }
 
-    /// Time for which its threads ran in the program itself so far, nanoseconds, without time in the
+    /// Time for which its threads ran in the program itself so far, without time in the
     /// kernel; `None` if it is gone.
-    pub fn user_ns(&self) -> Option<u64> {
+    pub fn user(&self) -> Option<Nanos> {
         let stat = self
             .stat()
             .ok()
             .filter(|stat| stat.start_time == self.started)?;
         let ticks = rustix::param::clock_ticks_per_second().max(1);
-        Some(stat.user_ticks.saturating_mul(1_000_000_000 / ticks))
+        Some(Nanos(SECOND / ticks) * stat.user_ticks)
     }
 
     /// Its major faults so far: pages that it had to wait for from the disk.
@@ -249,9 +244,9 @@ impl Handle {
         self.threads_named(|it| it == name).next().is_some()
     }
 
-    /// Processor time of one of its threads so far, nanoseconds; `None` if it has none of this number, or the
+    /// Processor time of one of its threads so far; `None` if it has none of this number, or the
     /// kernel does not count (`CONFIG_SCHED_INFO`).
-    pub fn thread_processor_ns(&self, tid: i32) -> Option<u64> {
+    pub fn thread_processor(&self, tid: i32) -> Option<Nanos> {
         let text = std::fs::read(proc_path(self.pid, &format!("task/{tid}/schedstat"))).ok()?;
         Some(parse_schedstat(&text)?.ran)
     }
@@ -369,6 +364,7 @@ fn malformed(file: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Bytes;
 
     #[test]
     fn a_process_started_when_it_did() {
@@ -394,7 +390,7 @@ mod tests {
         assert!(Handle::new(0).is_err());
         let user = rustix::process::geteuid().as_raw();
         assert_eq!(own.status().unwrap().euid, user);
-        assert!(own.memory().unwrap().anon > 0);
+        assert!(own.memory().unwrap().anon > Bytes(0));
     }
 
     #[test]

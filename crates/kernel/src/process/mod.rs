@@ -35,6 +35,7 @@ pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within,
 
 use crate::reader::Reader;
 use crate::{Error, Result, sandbox};
+use plimsoll_unit::Bytes;
 use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -190,11 +191,11 @@ impl Process {
         };
         let mut buffer = [0; 256];
         let text = statm.read_line(&mut buffer)?;
-        let found = parse_statm(text, page_size()).ok_or_else(|| Error::Broken {
+        let found = parse_statm(text, Bytes(page_size())).ok_or_else(|| Error::Broken {
             path: statm.path().to_path_buf(),
             why: "fewer than three numbers",
         })?;
-        let parse = |text: &[u8]| parse_statm(text, page_size()).unwrap_or_default();
+        let parse = |text: &[u8]| parse_statm(text, Bytes(page_size())).unwrap_or_default();
         self.or_of_living("statm", found, &mut buffer, parse)
     }
 

@@ -3,6 +3,7 @@
 
 use super::{page_size, parse_statm};
 use crate::parse::{lines, number, words};
+use plimsoll_unit::Bytes;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
@@ -51,13 +52,13 @@ pub fn thread_names() -> impl Iterator<Item = String> {
         .filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok())
 }
 
-/// Anonymous memory of this process, bytes.
+/// Anonymous memory of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anonymous {
     /// In memory.
-    pub resident: u64,
+    pub resident: Bytes,
     /// In swap.
-    pub swapped: u64,
+    pub swapped: Bytes,
 }
 
 /// Reads `/proc/self/status`, or that of this thread where the first one has ended; if it is too long, or
@@ -76,24 +77,24 @@ pub fn anonymous() -> Option<Anonymous> {
         .iter()
         .find_map(|statm| read_beginning(statm, &mut buffer))?;
     Some(Anonymous {
-        resident: parse_statm(&buffer[..got], page_size())?.anon(),
-        swapped: 0,
+        resident: parse_statm(&buffer[..got], Bytes(page_size()))?.anon(),
+        swapped: Bytes::ZERO,
     })
 }
 
-/// The addresses that this process may have, bytes.
+/// The addresses that this process may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The limit on all of them (`ulimit -v`).
-    pub limit: u64,
+    pub limit: Bytes,
     /// How many it does not have yet.
-    pub left: u64,
+    pub left: Bytes,
 }
 
 /// The limit on addresses, and what is left below it. `None` if there is no limit. If it is not
 /// known how many the process has, all count as left. As [`anonymous`], it does not allocate.
 pub fn addresses() -> Option<Addresses> {
-    let limit = getrlimit(Resource::As).current?;
+    let limit = Bytes(getrlimit(Resource::As).current?);
     let mut buffer = [0u8; 256];
     // A first thread that has ended has no pages.
     let mut pages = |statm: &CStr| {
@@ -105,7 +106,7 @@ pub fn addresses() -> Option<Addresses> {
     let pages = statm.into_iter().find_map(&mut pages).unwrap_or(0);
     Some(Addresses {
         limit,
-        left: limit.saturating_sub(pages.saturating_mul(page_size())),
+        left: limit - Bytes(page_size()) * pages,
     })
 }
 
@@ -125,8 +126,8 @@ fn parse_anonymous(text: &[u8]) -> Option<Anonymous> {
         kib.checked_mul(1024)
     };
     Some(Anonymous {
-        resident: field(b"RssAnon:")?,
-        swapped: field(b"VmSwap:")?,
+        resident: Bytes(field(b"RssAnon:")?),
+        swapped: Bytes(field(b"VmSwap:")?),
     })
 }
 
@@ -139,8 +140,8 @@ mod tests {
         let text =
             b"Name:\tx\nVmRSS:\t 9 kB\nRssAnon:\t     144 kB\nVmSwap:\t  8 kB\nThreads:\t1\n";
         let expected = Anonymous {
-            resident: 144 << 10,
-            swapped: 8 << 10,
+            resident: Bytes(144 << 10),
+            swapped: Bytes(8 << 10),
         };
         assert_eq!(parse_anonymous(text), Some(expected));
         for bad in [
@@ -154,9 +155,9 @@ mod tests {
         ] {
             assert_eq!(parse_anonymous(bad), None, "{bad:?}");
         }
-        let statm = |text: &[u8]| parse_statm(text, 1).map(|found| found.anon());
-        assert_eq!(statm(b"100 40 15 1 0 20 0\n"), Some(25));
-        assert_eq!(statm(b"100 10 15 1 0 20 0\n"), Some(0));
+        let statm = |text: &[u8]| parse_statm(text, Bytes(1)).map(|found| found.anon());
+        assert_eq!(statm(b"100 40 15 1 0 20 0\n"), Some(Bytes(25)));
+        assert_eq!(statm(b"100 10 15 1 0 20 0\n"), Some(Bytes::ZERO));
         assert_eq!(statm(b""), None);
         assert_eq!(statm(b"1 x y"), None);
         assert_eq!(statm(&[0xff, 0xfe]), None);
@@ -175,8 +176,8 @@ mod tests {
         setrlimit(Resource::As, limited).unwrap();
         let found = addresses().unwrap();
         setrlimit(Resource::As, before).unwrap();
-        assert_eq!(found.limit, limit);
-        assert!(found.left < limit && found.left > limit / 2);
+        assert_eq!(found.limit, Bytes(limit));
+        assert!(found.left < Bytes(limit) && found.left > Bytes(limit / 2));
     }
 
     /// Where a copy of this process writes what it found, by one of its threads.
@@ -196,7 +197,7 @@ mod tests {
         {
             std::hint::spin_loop();
         }
-        let had = addresses().map_or(0, |found| found.limit - found.left);
+        let had = addresses().map_or(0, |found| (found.limit - found.left).0);
         // SAFETY: a pipe that the test holds open.
         let pipe = unsafe {
             std::os::fd::BorrowedFd::borrow_raw(TOLD.load(std::sync::atomic::Ordering::Relaxed))
@@ -223,7 +224,7 @@ mod tests {
         let before = resident();
         let block = std::hint::black_box(vec![1u8; 32 << 20]);
         let after = resident();
-        assert!(after >= before + (30 << 20), "{before} {after}");
+        assert!(after >= before + Bytes(30 << 20), "{before} {after}");
         drop(block);
     }
 

@@ -1,46 +1,45 @@
 //! Pure parsers of `/proc/PID/stat`, `statm` and `status`.
 
 use crate::parse::{hexadecimal, lines, number, pair, words};
+use plimsoll_unit::Bytes;
 
-/// Memory of a process, bytes.
+/// Memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Resident anonymous memory.
-    pub anon: u64,
+    pub anon: Bytes,
     /// Resident pages of files.
-    pub file: u64,
+    pub file: Bytes,
     /// Resident shared memory (tmpfs, shared anonymous).
-    pub shmem: u64,
+    pub shmem: Bytes,
     /// In swap (anonymous memory only).
-    pub swap: u64,
+    pub swap: Bytes,
     /// Locked.
-    pub locked: u64,
+    pub locked: Bytes,
 }
 
 impl Memory {
     /// All that is resident.
-    pub fn resident(&self) -> u64 {
-        self.anon
-            .saturating_add(self.file)
-            .saturating_add(self.shmem)
+    pub fn resident(&self) -> Bytes {
+        self.anon + self.file + self.shmem
     }
 }
 
-/// `/proc/PID/statm`, bytes.
+/// `/proc/PID/statm`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statm {
     /// Mapped, resident or not.
-    pub size: u64,
+    pub size: Bytes,
     /// Resident.
-    pub resident: u64,
+    pub resident: Bytes,
     /// The resident pages of files and shared memory.
-    pub shared: u64,
+    pub shared: Bytes,
 }
 
 impl Statm {
     /// Resident anonymous memory.
-    pub fn anon(&self) -> u64 {
-        self.resident.saturating_sub(self.shared)
+    pub fn anon(&self) -> Bytes {
+        self.resident - self.shared
     }
 }
 
@@ -129,9 +128,9 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Parses `/proc/PID/statm`.
-pub fn parse_statm(text: &[u8], page: u64) -> Option<Statm> {
-    let mut fields = words(text.trim_ascii()).map(|w| number(w).map(|n| n.saturating_mul(page)));
+/// Parses `/proc/PID/statm`, of pages of this size.
+pub fn parse_statm(text: &[u8], page: Bytes) -> Option<Statm> {
+    let mut fields = words(text.trim_ascii()).map(|w| number(w).map(|n| page * n));
     Some(Statm {
         size: fields.next()??,
         resident: fields.next()??,
@@ -144,11 +143,11 @@ pub fn parse_status(text: &[u8]) -> Memory {
     let mut memory = Memory::default();
     for line in lines(text) {
         match pair(line) {
-            Some((b"RssAnon", n)) => memory.anon = n,
-            Some((b"RssFile", n)) => memory.file = n,
-            Some((b"RssShmem", n)) => memory.shmem = n,
-            Some((b"VmSwap", n)) => memory.swap = n,
-            Some((b"VmLck", n)) => memory.locked = n,
+            Some((b"RssAnon", n)) => memory.anon = Bytes(n),
+            Some((b"RssFile", n)) => memory.file = Bytes(n),
+            Some((b"RssShmem", n)) => memory.shmem = Bytes(n),
+            Some((b"VmSwap", n)) => memory.swap = Bytes(n),
+            Some((b"VmLck", n)) => memory.locked = Bytes(n),
             _ => {}
         }
     }
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!((status.inner_pid, status.levels), (7, 2));
         assert_eq!((status.state, status.pending), (b'T', 5));
         assert_eq!(status.caught, 0x1_8100_5ccf);
-        assert_eq!(parse_status(text.as_bytes()).anon, 12 << 10);
+        assert_eq!(parse_status(text.as_bytes()).anon, Bytes(12 << 10));
         for cut in 0..text.len() {
             let _ = parse_status_signals(&text.as_bytes()[..cut]);
         }

@@ -5,6 +5,7 @@ use super::{Process, proc_path};
 use crate::parse::{hexadecimal, lines, number, words};
 use crate::reader::Reader;
 use crate::{Error, Result};
+use plimsoll_unit::Bytes;
 
 /// Where the threads of a process have their stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,20 +52,20 @@ pub fn stack_pointers(process: &Process, max: usize) -> Result<StackPointers> {
     }
 }
 
-/// The size of new stacks (the soft limit), bytes; `None` if it is unlimited.
+/// The size of new stacks (the soft limit); `None` if it is unlimited.
 ///
 /// # Errors
 /// As [`Process::memory`].
-pub fn stack_limit(process: &Process) -> Result<Option<u64>> {
+pub fn stack_limit(process: &Process) -> Result<Option<Bytes>> {
     let reader = Reader::open(proc_path(process.pid(), "limits"))?;
     let mut buffer = [0; 4096];
     Ok(parse_stack_limit(reader.read(&mut buffer)?))
 }
 
 /// Parses `Max stack size  SOFT  HARD  bytes`.
-pub fn parse_stack_limit(text: &[u8]) -> Option<u64> {
+pub fn parse_stack_limit(text: &[u8]) -> Option<Bytes> {
     let line = lines(text).find_map(|line| line.strip_prefix(b"Max stack size"))?;
-    number(words(line).next()?)
+    number(words(line).next()?).map(Bytes)
 }
 
 /// The last but one word of `running`, `-1 SP PC` or `NUMBER six arguments SP PC`.
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_stack_limit_is_read() {
         let text = b"Max cpu time  unlimited  unlimited seconds\nMax stack size   8388608  unlimited bytes\n";
-        assert_eq!(parse_stack_limit(text), Some(8 << 20));
+        assert_eq!(parse_stack_limit(text), Some(Bytes(8 << 20)));
         for none in [
             &b""[..],
             b"Max stack size",

@@ -115,11 +115,11 @@ impl Walk {
             };
             let faults = process.faults().unwrap_or_default();
             totals.processes += 1;
-            totals.memory.anon = totals.memory.anon.saturating_add(memory.anon);
-            totals.memory.file = totals.memory.file.saturating_add(memory.file);
-            totals.memory.shmem = totals.memory.shmem.saturating_add(memory.shmem);
-            totals.memory.swap = totals.memory.swap.saturating_add(memory.swap);
-            totals.memory.locked = totals.memory.locked.saturating_add(memory.locked);
+            totals.memory.anon += memory.anon;
+            totals.memory.file += memory.file;
+            totals.memory.shmem += memory.shmem;
+            totals.memory.swap += memory.swap;
+            totals.memory.locked += memory.locked;
             totals.faults.minor = totals.faults.minor.saturating_add(faults.minor);
             totals.faults.major = totals.faults.major.saturating_add(faults.major);
         }

@@ -40,7 +40,7 @@ impl Group {
     pub(super) fn read(&self) -> Result<Stalled> {
         Ok(Stalled {
             count: 0,
-            ns: self.psi.read()?.some_us.saturating_mul(1000),
+            time: self.psi.read()?.some,
         })
     }
 }

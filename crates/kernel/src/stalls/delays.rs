@@ -6,6 +6,7 @@ use crate::capabilities::{CAP_NET_ADMIN, holds};
 use crate::process::Process;
 use crate::reader::Reader;
 use crate::{Error, Result, clock};
+use plimsoll_unit::Nanos;
 use std::time::Duration;
 
 /// The switch. Threads that are made while it is 1 are counted.
@@ -19,8 +20,8 @@ pub(super) const PAUSE: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 pub(super) struct Delays {
     taskstats: Taskstats,
-    /// The latest reading, and when (ns, monotonic); changed by each reading.
-    latest: (Waits, u64),
+    /// The latest reading, and when (monotonic); changed by each reading.
+    latest: (Waits, Nanos),
 }
 
 /// The waits of a process for memory.
@@ -28,8 +29,8 @@ pub(super) struct Delays {
 struct Waits {
     /// For memory that it took.
     stalled: Stalled,
-    /// For memory that had been taken from it, ns.
-    returning_ns: u64,
+    /// For memory that had been taken from it.
+    returning: Nanos,
 }
 
 impl Waits {
@@ -37,15 +38,15 @@ impl Waits {
         Waits {
             stalled: Stalled {
                 count: stalls.reclaim_count,
-                ns: stalls.reclaim_ns,
+                time: stalls.reclaim,
             },
-            returning_ns: stalls.returning_ns(),
+            returning: stalls.returning(),
         }
     }
 
-    /// All of it, ns.
-    fn ns(self) -> u64 {
-        self.stalled.ns.saturating_add(self.returning_ns)
+    /// All of it.
+    fn time(self) -> Nanos {
+        self.stalled.time + self.returning
     }
 }
 
@@ -80,7 +81,7 @@ impl Delays {
         let latest = Waits::of(&taskstats.process(process.pid())?);
         Ok(Delays {
             taskstats,
-            latest: (latest, clock::now().0),
+            latest: (latest, clock::now()),
         })
     }
 
@@ -97,21 +98,20 @@ impl Delays {
     /// The stalls of all threads, exited ones included, since the process started. `pause`: before an
     /// unlikely reading is repeated.
     pub(super) fn read(&mut self, pid: i32, pause: Option<Duration>) -> Result<Stalled> {
-        let (before, then_ns) = self.latest;
-        let now_ns = clock::now().0;
+        let (before, then) = self.latest;
+        let read_at = clock::now();
         let taskstats = &mut self.taskstats;
-        let elapsed_ns = now_ns.saturating_sub(then_ns);
-        let now = settled(before, elapsed_ns, pause, &mut || {
+        let now = settled(before, read_at - then, pause, &mut || {
             Ok(Waits::of(&taskstats.process(pid)?))
         })?;
-        self.latest = (now, now_ns);
+        self.latest = (now, read_at);
         Ok(now.stalled)
     }
 
     /// How long its threads had waited for memory that had been taken from the process, as of the latest
-    /// reading, ns.
-    pub(super) fn returning_ns(&self) -> u64 {
-        self.latest.0.returning_ns
+    /// reading.
+    pub(super) fn returning(&self) -> Nanos {
+        self.latest.0.returning
     }
 }
 
@@ -121,20 +121,20 @@ impl Delays {
 /// stalled at once look the same, and cost as many readings.
 fn settled(
     before: Waits,
-    elapsed_ns: u64,
+    elapsed: Nanos,
     pause: Option<Duration>,
     read: &mut dyn FnMut() -> Result<Waits>,
 ) -> Result<Waits> {
     let mut now = read()?;
     for _ in 0..MAX_AGAIN {
-        if now.ns().saturating_sub(before.ns()) <= elapsed_ns {
+        if now.time() - before.time() <= elapsed {
             break;
         }
         if let Some(pause) = pause {
             std::thread::sleep(pause);
         }
         let again = read()?;
-        if again.ns() < now.ns() {
+        if again.time() < now.time() {
             now = again;
         }
     }
@@ -152,24 +152,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn settle(before: u64, elapsed_ns: u64, readings: &[u64]) -> (u64, usize) {
+    fn settle(before: u64, elapsed: u64, readings: &[u64]) -> (u64, usize) {
         let mut used = 0;
         // One of two kinds of waits after the other.
         let waits = |ns, returning| Waits {
             stalled: Stalled {
                 count: 1,
-                ns: if returning { 0 } else { ns },
+                time: Nanos(if returning { 0 } else { ns }),
             },
-            returning_ns: if returning { ns } else { 0 },
+            returning: Nanos(if returning { ns } else { 0 }),
         };
-        let read = settled(waits(before, false), elapsed_ns, None, &mut || {
+        let read = settled(waits(before, false), Nanos(elapsed), None, &mut || {
             used += 1;
             Ok(waits(
                 readings[(used - 1).min(readings.len() - 1)],
                 used % 2 == 0,
             ))
         });
-        (read.unwrap().ns(), used)
+        (read.unwrap().time().0, used)
     }
 
     #[test]

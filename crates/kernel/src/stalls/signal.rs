@@ -6,6 +6,7 @@ use super::reclaim::{Counted, Timed};
 use super::{Declined, Stalled, Tier, cgroup_psi};
 use crate::process::Process;
 use crate::{Error, Result, sandbox};
+use plimsoll_unit::Nanos;
 
 /// The allocation stalls of one process, our own or another.
 ///
@@ -132,12 +133,12 @@ impl Stalls {
     }
 
     /// How long the threads had waited for memory to come back that had been taken from the process, as of
-    /// the latest reading, ns: no allocation stalls, but time that a smaller heap may save. Known with
+    /// the latest reading: no allocation stalls, but time that a smaller heap may save. Known with
     /// [`Tier::DelayAccounting`]. With other tiers this is 0; the time of [`Tier::Pressure`] has it in it.
-    pub fn returning_ns(&self) -> u64 {
+    pub fn returning(&self) -> Nanos {
         match &self.source {
-            Source::Delays(delays) => delays.returning_ns(),
-            _ => 0,
+            Source::Delays(delays) => delays.returning(),
+            _ => Nanos::ZERO,
         }
     }
 
@@ -282,7 +283,7 @@ fn may_pass(why: &Error) -> bool {
 fn stalls_of_faults(major: u64) -> Stalled {
     Stalled {
         count: major,
-        ns: 0,
+        time: Nanos::ZERO,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::descriptors::file_of;
 use crate::{Error, Result};
+use plimsoll_unit::Nanos;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Its name in errors.
@@ -36,19 +37,19 @@ const TYPE_AGGR_TGID: u16 = 5;
 pub struct TaskStalls {
     /// Allocation stalls: how often it had to reclaim for its own allocation, at a group's limit too.
     pub reclaim_count: u64,
-    /// How long that took, ns.
-    pub reclaim_ns: u64,
+    /// How long that took.
+    pub reclaim: Nanos,
     /// How often it waited for swap.
     pub swapin_count: u64,
-    /// How long that took, ns.
-    pub swapin_ns: u64,
+    /// How long that took.
+    pub swapin: Nanos,
     /// How often it waited for blocks.
     pub block_count: u64,
-    /// How long that took, ns.
-    pub block_ns: u64,
+    /// How long that took.
+    pub block: Nanos,
     /// How long it waited for pages to come back that had been in use when they were taken, from swap or of
-    /// files, ns; 0 before Linux 4.20, which did not count that.
-    pub thrashing_ns: u64,
+    /// files; 0 before Linux 4.20, which did not count that.
+    pub thrashing: Nanos,
     /// How often it waited for a copy of a page that it shared until it wrote to it; `None` before
     /// Linux 6.0, which did not count that.
     pub copy_count: Option<u64>,
@@ -90,19 +91,20 @@ impl TaskStalls {
     /// Takes the fields out of a `struct taskstats` of any version.
     pub fn parse(stats: &[u8]) -> Option<TaskStalls> {
         let field = |at: usize| Some(u64::from_ne_bytes(stats.get(at..at + 8)?.try_into().ok()?));
+        let time = |at: usize| field(at).map(Nanos);
         let version = u16::from_ne_bytes(stats.get(..2)?.try_into().ok()?);
         let at = if version == 15 { VERSION_15 } else { USUAL };
         Some(TaskStalls {
             block_count: field(at.block)?,
-            block_ns: field(at.block + 8)?,
+            block: time(at.block + 8)?,
             swapin_count: field(at.swapin)?,
-            swapin_ns: field(at.swapin + 8)?,
+            swapin: time(at.swapin + 8)?,
             reclaim_count: field(at.reclaim)?,
-            reclaim_ns: field(at.reclaim + 8)?,
-            thrashing_ns: if version >= COUNTS_THRASHING {
-                field(at.thrashing + 8)?
+            reclaim: time(at.reclaim + 8)?,
+            thrashing: if version >= COUNTS_THRASHING {
+                time(at.thrashing + 8)?
             } else {
-                0
+                Nanos::ZERO
             },
             copy_count: if version >= COUNTS_COPIES {
                 Some(field(at.copy)?)
@@ -112,11 +114,11 @@ impl TaskStalls {
         })
     }
 
-    /// How long it waited for memory that had been taken from it, ns. The kernel counts the reading of a
+    /// How long it waited for memory that had been taken from it. The kernel counts the reading of a
     /// page from swap as one delay, as the other, or for a part of the time as both, by the kind of the page
     /// and of the disk; so this is the longer one.
-    pub fn returning_ns(&self) -> u64 {
-        self.swapin_ns.max(self.thrashing_ns)
+    pub fn returning(&self) -> Nanos {
+        self.swapin.max(self.thrashing)
     }
 
     /// Whether the kernel has counted any delay. Once a thread has run, it has copied pages of its
@@ -413,14 +415,14 @@ mod tests {
     #[test]
     fn waits_for_what_comes_back_are_found_in_each_version() {
         let of = |version| TaskStalls::parse(&stats(version)).unwrap();
-        assert_eq!(of(8).thrashing_ns, 0, "the fields are others there");
-        assert_eq!(of(8).returning_ns(), of(8).swapin_ns);
+        assert_eq!(of(8).thrashing, Nanos(0), "the fields are others there");
+        assert_eq!(of(8).returning(), of(8).swapin);
         for version in [9, 14, 16] {
             let stalls = of(version);
-            assert_eq!((stalls.swapin_ns, stalls.thrashing_ns), (7, 42));
-            assert_eq!(stalls.returning_ns(), 42);
+            assert_eq!((stalls.swapin, stalls.thrashing), (Nanos(7), Nanos(42)));
+            assert_eq!(stalls.returning(), Nanos(42));
         }
-        assert_eq!((of(15).swapin_ns, of(15).thrashing_ns), (11, 50));
+        assert_eq!((of(15).swapin, of(15).thrashing), (Nanos(11), Nanos(50)));
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The tiers of the stall signal, what each tells, and why one is not used. Pure.
 
 use crate::Error;
+use plimsoll_unit::Nanos;
 
 /// The pressure of a group tells a shortage of one of its processes if it took more than one part in this
 /// many of the time.
@@ -51,11 +52,11 @@ impl Tier {
         }
     }
 
-    /// Whether these stalls of a process within `ns` nanoseconds tell that it is short of memory. The
+    /// Whether these stalls of a process within a span tell that it is short of memory. The
     /// pressure of a group is that of all its processes, so one stall of a neighbour tells nothing.
-    pub fn is_short(self, stalled: Stalled, ns: u64) -> bool {
+    pub fn is_short(self, stalled: Stalled, span: Nanos) -> bool {
         match self {
-            Tier::Pressure => stalled.ns > ns / PRESSED,
+            Tier::Pressure => stalled.time > span / PRESSED,
             Tier::MajorFaults => stalled.count >= self.few(),
             _ => stalled.any(),
         }
@@ -66,7 +67,7 @@ impl Tier {
         self != Tier::Pressure
     }
 
-    /// Whether [`Stalled::ns`] is measured. If not, it stays 0.
+    /// Whether [`Stalled::time`] is measured. If not, it stays 0.
     pub fn times(self) -> bool {
         matches!(self, Tier::DelayAccounting | Tier::Reclaim | Tier::Pressure)
     }
@@ -95,9 +96,9 @@ impl Tier {
 pub struct Stalled {
     /// How many (major faults with [`Tier::MajorFaults`]); see [`Tier::counts`].
     pub count: u64,
-    /// How long they took, ns, summed over threads (over the time of the group with
+    /// How long they took, summed over threads (over the time of the group with
     /// [`Tier::Pressure`]); see [`Tier::times`].
-    pub ns: u64,
+    pub time: Nanos,
 }
 
 impl Stalled {
@@ -107,13 +108,13 @@ impl Stalled {
     pub fn since(self, earlier: Stalled) -> Stalled {
         Stalled {
             count: self.count.saturating_sub(earlier.count),
-            ns: self.ns.saturating_sub(earlier.ns),
+            time: self.time - earlier.time,
         }
     }
 
     /// Whether there was any.
     pub fn any(self) -> bool {
-        self.count > 0 || self.ns > 0
+        self.count > 0 || self.time > Nanos::ZERO
     }
 }
 
@@ -211,11 +212,12 @@ mod tests {
             a in any::<(u64, u64)>(),
             b in any::<(u64, u64)>(),
         ) {
-            let (a, b) = (Stalled { count: a.0, ns: a.1 }, Stalled { count: b.0, ns: b.1 });
+            let stalled = |of: (u64, u64)| Stalled { count: of.0, time: Nanos(of.1) };
+            let (a, b) = (stalled(a), stalled(b));
             let d = b.since(a);
-            prop_assert!(d.count <= b.count && d.ns <= b.ns);
+            prop_assert!(d.count <= b.count && d.time <= b.time);
             prop_assert!(b.count < a.count || a.count + d.count == b.count);
-            prop_assert!(b.ns >= a.ns || d.ns == 0);
+            prop_assert!(b.time >= a.time || d.time == Nanos::ZERO);
             prop_assert!(!a.since(a).any());
         }
     }

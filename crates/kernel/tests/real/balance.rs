@@ -3,7 +3,7 @@
 use crate::common::{PATIENCE, alone, group, start, start_holding, swap};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::Path;
 
 /// Bytes of the file that the group has in its page cache.
@@ -23,7 +23,7 @@ fn has(group: &Cgroup) -> Has {
     Has {
         anon: stat.anon,
         file: stat.file,
-        swapped: group.swapped().unwrap(),
+        swapped: group.swapped().unwrap().0,
     }
 }
 
@@ -74,7 +74,7 @@ fn fill(ground: &TestCgroup, path: &str) -> Child {
 /// Takes bytes with a swappiness; returns what the group had before and has afterwards.
 fn take(group: &Cgroup, swappiness: u32) -> (Has, Has) {
     let before = has(group);
-    group.reclaim_by(TAKEN, Some(swappiness)).unwrap();
+    group.reclaim_by(Bytes(TAKEN), Some(swappiness)).unwrap();
     let after = has(group);
     println!("swappiness {swappiness}: {before:?} {after:?}");
     (before, after)
@@ -105,7 +105,10 @@ fn takes_anonymous_memory_only(group: &Cgroup) {
 /// Before Linux 6.9. Nothing is taken then.
 fn is_refused(group: &Cgroup) {
     let before = has(group);
-    let text = group.reclaim_by(TAKEN, Some(200)).unwrap_err().to_string();
+    let text = group
+        .reclaim_by(Bytes(TAKEN), Some(200))
+        .unwrap_err()
+        .to_string();
     println!("this kernel's memory.reclaim takes no swappiness: {text}");
     assert!(text.contains("memory.reclaim: Invalid argument"), "{text}");
     let after = has(group);

@@ -10,7 +10,7 @@ use plimsoll_kernel::process::{Handle, Process, Walk, page_size};
 use plimsoll_kernel::process_vm::{Copied, Piece, copy, copy_pieces};
 use plimsoll_kernel::{clock, descriptors, mapped, referenced, smaps};
 use plimsoll_testbed::{Leaderless, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use rustix::process::Signal;
 use std::os::unix::fs::MetadataExt;
 
@@ -29,11 +29,11 @@ fn it_lives_and_has_its_memory() {
     assert!(!process.stat().unwrap().has_ended() && process.stat().unwrap().is_exiting);
     let (slow, fast) = (process.memory().unwrap(), process.memory_fast().unwrap());
     assert!(
-        slow.anon >= 16 * MIB && slow == handle.memory().unwrap(),
+        slow.anon >= Bytes(16 * MIB) && slow == handle.memory().unwrap(),
         "{slow:?}"
     );
     assert!(
-        fast.size > fast.resident && fast.anon() >= 16 * MIB,
+        fast.size > fast.resident && fast.anon() >= Bytes(16 * MIB),
         "{fast:?}"
     );
     let walk = Walk::new(Process::open(child.pid()).unwrap(), 1);
@@ -91,7 +91,7 @@ fn its_pages_are_seen_copied_and_named() {
     let process = Process::open(child.pid()).unwrap();
     let pages = PageMap::open(&process).unwrap();
     let at = (block.as_ptr() as u64).next_multiple_of(page_size());
-    assert!(pages.counts(&(at..at + page_size())).unwrap().present > 0);
+    assert!(pages.counts(&(at..at + page_size())).unwrap().present > Bytes(0));
     let mut bytes = [0; 100];
     assert_eq!(copy(&process, &pages, at, &mut bytes).unwrap(), Copied::All);
     assert_eq!(bytes, [7; 100]);

@@ -6,7 +6,7 @@ use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::time::Instant;
 
 #[test]
@@ -21,36 +21,36 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     };
     let mut domain = Domain::of_group(inner.cgroup().dir()).unwrap();
     let first = domain.read().unwrap();
-    assert_eq!(first.capacity, 96 * MIB);
+    assert_eq!(first.capacity, Bytes(96 * MIB));
     assert_eq!(domain.binding(), Some(outer.cgroup().dir()));
 
-    inner.cgroup().set_limit(Some(48 * MIB)).unwrap();
-    assert_eq!(domain.read().unwrap().capacity, 48 * MIB);
+    inner.cgroup().set_limit(Some(Bytes(48 * MIB))).unwrap();
+    assert_eq!(domain.read().unwrap().capacity, Bytes(48 * MIB));
     assert_eq!(domain.binding(), Some(inner.cgroup().dir()));
 
     // The outer group has less room now, although its limit is larger.
     let others = TestCgroup::below(outer.cgroup(), "others", None).unwrap();
     let outsider = start_holding(&["hog", "--bytes", "64M"], Some(&others));
     let less = domain.read().unwrap();
-    assert_eq!(less.capacity, 96 * MIB);
+    assert_eq!(less.capacity, Bytes(96 * MIB));
     // Seen from the inner group nothing jumps: the outsider counts as use of a part of it.
     assert_eq!(
         (less.lowest, domain.lowest()),
-        (48 * MIB, Some(inner.cgroup().dir()))
+        (Bytes::mib(48), Some(inner.cgroup().dir()))
     );
     assert_eq!(less.lowest - less.used_of_lowest(), less.room());
     assert!(
-        (16 * MIB..48 * MIB).contains(&less.used_of_lowest()),
+        (16 * MIB..48 * MIB).contains(&less.used_of_lowest().0),
         "{less:?}"
     );
     // The most that it can ever have is a different number.
-    assert_eq!(domain.lowest_limit().unwrap(), Some(48 * MIB));
+    assert_eq!(domain.lowest_limit().unwrap(), Some(Bytes::mib(48)));
     drop(outsider);
 
     inner.cgroup().set_limit(None).unwrap();
-    outer.cgroup().set_limit(Some(80 * MIB)).unwrap();
-    assert_eq!(domain.read().unwrap().capacity, 80 * MIB);
-    assert_eq!(domain.lowest_limit().unwrap(), Some(80 * MIB));
+    outer.cgroup().set_limit(Some(Bytes(80 * MIB))).unwrap();
+    assert_eq!(domain.read().unwrap().capacity, Bytes(80 * MIB));
+    assert_eq!(domain.lowest_limit().unwrap(), Some(Bytes::mib(80)));
     assert_eq!(Domain::machine().unwrap().lowest_limit().unwrap(), None);
 }
 
@@ -73,7 +73,7 @@ fn what_can_be_paged_out_is_what_every_group_above_allows() {
         let reading = domain.read().unwrap();
         domain.pageable(&reading).unwrap()
     };
-    assert!(pageable() > 32 * MIB);
+    assert!(pageable() > Bytes(32 * MIB));
     let bound = |group: &TestCgroup, limit: u64, swap: u64| {
         let dir = group.cgroup().dir();
         let (file, bytes) = match group.cgroup().version() {
@@ -87,25 +87,25 @@ fn what_can_be_paged_out_is_what_every_group_above_allows() {
         return;
     }
     let some = pageable();
-    assert!((15 * MIB..=16 * MIB).contains(&some), "{some}");
+    assert!((15 * MIB..=16 * MIB).contains(&some.0), "{some}");
     assert!(bound(&inner, 64 * MIB, 0));
-    assert_eq!(pageable() / MIB, 0);
+    assert_eq!(pageable() / MIB, Bytes(0));
     if outer.cgroup().version() == Version::V1 {
         assert!(bound(&inner, 64 * MIB, 16 * MIB));
         inner.cgroup().set_swappiness(0).unwrap();
-        assert_eq!(pageable(), 0);
+        assert_eq!(pageable(), Bytes(0));
         inner.cgroup().set_swappiness(60).unwrap();
         // Memory of the inner group is full before memory and swap of the outer.
         assert!(bound(&outer, 128 * MIB, 0));
-        assert!(pageable() > 8 * MIB);
+        assert!(pageable() > Bytes(8 * MIB));
         assert!(bound(&inner, 64 * MIB, 128 * MIB));
-        assert!(pageable() > 32 * MIB);
-        outer.cgroup().set_limit(Some(64 * MIB)).unwrap();
+        assert!(pageable() > Bytes(32 * MIB));
+        outer.cgroup().set_limit(Some(Bytes(64 * MIB))).unwrap();
         assert!(bound(&outer, 64 * MIB, 0));
-        assert_eq!(pageable() / MIB, 0);
+        assert_eq!(pageable() / MIB, Bytes(0));
     } else {
         assert!(bound(&inner, 64 * MIB, 16 * MIB) && bound(&outer, 128 * MIB, 0));
-        assert_eq!(pageable(), 0);
+        assert_eq!(pageable(), Bytes(0));
     }
 }
 
@@ -119,11 +119,11 @@ fn what_could_go_to_swap_is_anonymous_memory_that_is_not_locked() {
     let mut anonymous = || domain.read().unwrap().anonymous;
     let hog = start_holding(&["hog", "--bytes", "48M"], Some(&group));
     let free = anonymous();
-    assert!((40 * MIB..80 * MIB).contains(&free), "{free}");
+    assert!((40 * MIB..80 * MIB).contains(&free.0), "{free}");
     drop(hog);
     let _hog = start_holding(&["hog", "--bytes", "48M", "--lock"], Some(&group));
     let locked = anonymous();
-    assert!(locked < 24 * MIB, "{locked}");
+    assert!(locked < Bytes(24 * MIB), "{locked}");
 }
 
 #[test]
@@ -136,11 +136,11 @@ fn used_counts_programs_but_not_what_can_be_dropped() {
     let hog = start_holding(&["hog", "--bytes", "64M"], Some(&group));
     let with_hog = domain.read().unwrap();
     assert!(
-        (64 * MIB..80 * MIB).contains(&with_hog.used),
+        (64 * MIB..80 * MIB).contains(&with_hog.used.0),
         "{with_hog:?}"
     );
     let of_process = Domain::of_process(hog.pid()).unwrap().read().unwrap();
-    assert_eq!(of_process.capacity, 256 * MIB);
+    assert_eq!(of_process.capacity, Bytes(256 * MIB));
 
     // A file that was read once is in the usage, but not used.
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("read-once");
@@ -174,10 +174,13 @@ fn used_counts_programs_but_not_what_can_be_dropped() {
     let after = domain.read().unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(
-        after.usage >= before.usage + 24 * MIB,
+        after.usage >= before.usage + Bytes(24 * MIB),
         "{before:?} {after:?}"
     );
-    assert!(after.used <= before.used + 8 * MIB, "{before:?} {after:?}");
+    assert!(
+        after.used <= before.used + Bytes(8 * MIB),
+        "{before:?} {after:?}"
+    );
 }
 
 #[test]
@@ -196,9 +199,9 @@ fn memory_that_came_back_from_swap_is_used_though_its_place_there_is_kept() {
     let process = plimsoll_kernel::process::Process::open(program.pid()).unwrap();
     // The kernel may free the places of some pages as they come back.
     let mut came_back = || {
-        advise(&process, Advice::PageOut, 48 * MIB).unwrap();
+        advise(&process, Advice::PageOut, Bytes(48 * MIB)).unwrap();
         let end = Instant::now() + PATIENCE;
-        while process.memory().unwrap().anon < 64 * MIB {
+        while process.memory().unwrap().anon < Bytes(64 * MIB) {
             assert!(Instant::now() < end, "{:?}", process.memory());
             program.latest(PATIENCE).unwrap().expect("it lives");
         }
@@ -209,7 +212,7 @@ fn memory_that_came_back_from_swap_is_used_though_its_place_there_is_kept() {
         .find(|stat| stat.swapcached >= 32 * MIB);
     let stat = stat.expect("it keeps most of them");
     let used = domain.read().unwrap().used;
-    assert!(used >= 63 * MIB, "{used}, {stat:?}");
+    assert!(used >= Bytes(63 * MIB), "{used}, {stat:?}");
 }
 
 #[test]
@@ -222,13 +225,13 @@ fn taking_bytes_leaves_the_limit_and_the_program_alone() {
         };
         let hog = start_holding(&["hog", "--bytes", "96M"], Some(&group));
         let before = group.cgroup().usage().unwrap();
-        let taken = group.cgroup().reclaim(40 * MIB).unwrap();
+        let taken = group.cgroup().reclaim(Bytes(40 * MIB)).unwrap();
         let after = group.cgroup().usage().unwrap();
-        assert!((32 * MIB..=72 * MIB).contains(&taken), "took {taken}");
-        assert!(after <= before - 32 * MIB, "{before} to {after}");
-        assert_eq!(group.cgroup().limit().unwrap(), limit);
+        assert!((32 * MIB..=72 * MIB).contains(&taken.0), "took {taken}");
+        assert!(after <= before - Bytes(32 * MIB), "{before} to {after}");
+        assert_eq!(group.cgroup().limit().unwrap(), limit.map(Bytes));
         assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
-        assert!(group.cgroup().swapped().unwrap() >= 32 * MIB);
+        assert!(group.cgroup().swapped().unwrap() >= Bytes(32 * MIB));
         assert!(
             plimsoll_kernel::process::Process::open(hog.pid())
                 .unwrap()
@@ -246,10 +249,10 @@ fn a_limit_below_the_usage_pushes_into_swap_and_can_be_lifted() {
     };
     let _hog = start_holding(&["hog", "--bytes", "96M"], Some(&group));
     assert_eq!(
-        group.cgroup().set_limit(Some(48 * MIB)).unwrap(),
-        Some(48 * MIB)
+        group.cgroup().set_limit(Some(Bytes(48 * MIB))).unwrap(),
+        Some(Bytes::mib(48))
     );
-    assert!(group.cgroup().usage().unwrap() <= 48 * MIB);
+    assert!(group.cgroup().usage().unwrap() <= Bytes(48 * MIB));
     assert!(group.cgroup().stat().unwrap().anon <= 48 * MIB);
     assert_eq!(group.cgroup().set_limit(None).unwrap(), None);
     assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
@@ -262,17 +265,17 @@ fn locked_memory_cannot_be_taken_and_the_limit_stays() {
         return;
     };
     let hog = start_holding(&["hog", "--bytes", "48M", "--lock"], Some(&group));
-    let shrunk = group.cgroup().set_limit(Some(16 * MIB));
+    let shrunk = group.cgroup().set_limit(Some(Bytes(16 * MIB)));
     match group.cgroup().version() {
         Version::V1 => {
             assert!(matches!(shrunk, Err(Error::Busy { .. })), "{shrunk:?}");
-            assert_eq!(group.cgroup().limit().unwrap(), Some(96 * MIB));
+            assert_eq!(group.cgroup().limit().unwrap(), Some(Bytes::mib(96)));
         }
         // Version 2 would kill; we stop at what is left.
-        Version::V2 => assert!(shrunk.unwrap() >= Some(48 * MIB)),
+        Version::V2 => assert!(shrunk.unwrap() >= Some(Bytes(48 * MIB))),
     }
-    let taken = group.cgroup().reclaim(40 * MIB).unwrap();
-    assert!(taken < 8 * MIB, "took {taken} of locked memory");
+    let taken = group.cgroup().reclaim(Bytes(40 * MIB)).unwrap();
+    assert!(taken < Bytes(8 * MIB), "took {taken} of locked memory");
     assert_eq!(group.cgroup().events().unwrap().oom_kill, 0);
     assert!(
         plimsoll_kernel::process::Process::open(hog.pid())

@@ -7,7 +7,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Sampler};
 use plimsoll_kernel::{clock, smaps};
 use plimsoll_testbed::skip;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -25,24 +25,24 @@ fn the_victim_is_paged_out_and_its_neighbour_is_not() {
     );
     let faults = neighbour.0.faults().unwrap().major;
 
-    let done = match advise(&victim.0, Advice::PageOut, 32 * MIB) {
+    let done = match advise(&victim.0, Advice::PageOut, Bytes(32 * MIB)) {
         Err(e) if e.is_denied() || e.is_absent() => {
             skip(e);
             return;
         }
         other => other.unwrap(),
     };
-    assert!((32 * MIB..33 * MIB).contains(&done.bytes), "{done:?}");
+    assert!((32 * MIB..33 * MIB).contains(&done.bytes.0), "{done:?}");
     let swapped = victim.0.memory().unwrap().swap;
     assert!(
-        (28 * MIB..=34 * MIB).contains(&swapped),
+        (28 * MIB..=34 * MIB).contains(&swapped.0),
         "{swapped} in swap after {done:?}"
     );
 
     // Pages that were paged out may still be in memory as cache of the swap. Reclaiming takes these first.
-    let taken = group.cgroup().reclaim(24 * MIB).unwrap();
-    assert!(taken >= 20 * MIB, "took {taken}");
-    assert_eq!(neighbour.0.memory().unwrap().swap, 0);
+    let taken = group.cgroup().reclaim(Bytes(24 * MIB)).unwrap();
+    assert!(taken >= Bytes(20 * MIB), "took {taken}");
+    assert_eq!(neighbour.0.memory().unwrap().swap, Bytes(0));
     assert_eq!(neighbour.0.faults().unwrap().major, faults);
     assert!(victim.0.alive() && neighbour.0.alive());
 }
@@ -101,10 +101,10 @@ fn advice_on_nonsense_is_passed_over_and_the_dead_are_told() {
     ];
     match advise_ranges(&process, Advice::Cold, &ranges) {
         Err(e) if e.is_denied() || e.is_absent() => skip(e),
-        other => assert_eq!(other.unwrap().bytes, 2 * MIB),
+        other => assert_eq!(other.unwrap().bytes, Bytes(2 * MIB)),
     }
     drop(own);
-    let gone = advise(&process, Advice::Cold, MIB);
+    let gone = advise(&process, Advice::Cold, Bytes(MIB));
     assert!(
         gone.as_ref().is_err_and(plimsoll_kernel::Error::is_gone),
         "{gone:?}"
@@ -120,7 +120,7 @@ fn both_tiers_count_the_same_pages() {
     };
     let hog = start_holding(&["hog", "--bytes", "48M"], Some(&group));
     let process = Process::open(hog.pid()).unwrap();
-    if let Err(e) = advise(&process, Advice::PageOut, 16 * MIB) {
+    if let Err(e) = advise(&process, Advice::PageOut, Bytes(16 * MIB)) {
         skip(e);
         return;
     }
@@ -133,14 +133,14 @@ fn both_tiers_count_the_same_pages() {
     let scan = PageMap::open(&process).unwrap();
     let words = PageMap::open_with(&process, Tier::Words).unwrap();
     let counts = words.counts(big).unwrap();
-    assert!(counts.swapped >= 14 * MIB, "{counts:?}");
-    assert_eq!(counts.present + counts.swapped, 48 * MIB);
+    assert!(counts.swapped >= Bytes(14 * MIB), "{counts:?}");
+    assert_eq!(counts.present + counts.swapped, Bytes(48 * MIB));
     assert_eq!(scan.counts(big).unwrap(), counts);
     let (mut a, mut b) = (Vec::new(), Vec::new());
     assert!(scan.present_runs(big, 1 << 16, &mut a).unwrap());
     assert!(words.present_runs(big, 1 << 16, &mut b).unwrap());
     let sum = |runs: &[std::ops::Range<u64>]| runs.iter().map(|r| r.end - r.start).sum::<u64>();
-    assert_eq!((sum(&a), sum(&b)), (counts.present, counts.present));
+    assert_eq!((sum(&a), sum(&b)), (counts.present.0, counts.present.0));
     let mut first = Vec::new();
     assert_eq!(
         words.present_runs(big, 1, &mut first).unwrap(),
@@ -162,22 +162,22 @@ fn the_working_set_is_what_was_touched() {
     let process = Process::open(toucher.pid()).unwrap();
     // The window ends whenever the program has made a number of rounds, not after a number of seconds.
     let pace = Pace {
-        window_ns: 1,
-        shortest_ns: 1,
-        longest_ns: 2,
+        window: Nanos(1),
+        shortest: Nanos(1),
+        longest: Nanos(2),
         share: 1.0,
     };
-    let mut sampler = Sampler::new(pace, clock::now().0);
-    assert_eq!(sampler.step(&process, clock::now().0).unwrap(), None);
+    let mut sampler = Sampler::new(pace, clock::now());
+    assert_eq!(sampler.step(&process, clock::now()).unwrap(), None);
     let start = toucher.latest(PATIENCE).unwrap().unwrap().rounds;
     toucher.until(PATIENCE, |p| p.rounds >= start + 4).unwrap();
     let found = sampler
-        .step(&process, clock::now().0)
+        .step(&process, clock::now())
         .unwrap()
         .expect("an estimate");
-    let part = found.referenced as f64 / (128 * MIB) as f64;
+    let part = found.referenced.0 as f64 / (128 * MIB) as f64;
     assert!((0.25..0.35).contains(&part), "{part}: {found:?}");
-    assert!(found.resident >= 128 * MIB);
+    assert!(found.resident >= Bytes(128 * MIB));
 }
 
 #[test]
@@ -206,20 +206,20 @@ fn shared_segments_are_known_by_their_file() {
         referenced::shared_segments(p, 16)
             .unwrap()
             .into_iter()
-            .find(|s| s.size == 4 * MIB)
+            .find(|s| s.size == Bytes(4 * MIB))
             .unwrap()
     };
     let end = Instant::now() + PATIENCE;
-    while of(&b).referenced == 0 && Instant::now() < end {
+    while of(&b).referenced == Bytes(0) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
     let (fast, slow) = (of(&a), of(&b));
     assert_eq!(fast.key, slow.key);
     assert!(
-        fast.referenced > 3 * MIB && slow.referenced < 2 * MIB,
+        fast.referenced > Bytes(3 * MIB) && slow.referenced < Bytes(2 * MIB),
         "{fast:?} {slow:?}"
     );
-    assert!(slow.referenced > 0);
+    assert!(slow.referenced > Bytes(0));
 }
 
 #[test]
@@ -231,6 +231,6 @@ fn nothing_is_paged_out_where_there_is_no_swap() {
     }
     let hog = start_holding(&["hog", "--bytes", "4M"], None);
     let process = Process::open(hog.pid()).unwrap();
-    let refused = advise(&process, Advice::PageOut, MIB).unwrap_err();
+    let refused = advise(&process, Advice::PageOut, Bytes(MIB)).unwrap_err();
     assert!(refused.to_string().contains("no free swap"), "{refused}");
 }

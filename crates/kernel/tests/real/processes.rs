@@ -6,7 +6,7 @@ use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::{Process, Walk, descendants, page_size};
 use plimsoll_kernel::{Error, smaps};
 use plimsoll_testbed::skip;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::time::{Duration, Instant};
 
 /// Makes a child with this process id, which waits for signals. `None` if we lack the right to choose it.
@@ -80,7 +80,7 @@ fn a_reused_number_is_not_taken_for_the_same_process() {
         gone(held.cmdline().unwrap_err());
         gone(held.exe().unwrap_err());
         gone(smaps::areas(&held, 10).unwrap_err());
-        gone(advise(&held, Advice::Cold, MIB).unwrap_err());
+        gone(advise(&held, Advice::Cold, Bytes(MIB)).unwrap_err());
         gone(Process::open_known(second, started).unwrap_err());
         assert_eq!(
             Process::open_known(second, other.start_time())
@@ -107,7 +107,7 @@ fn a_tree_is_followed_and_summed() {
     }
     let totals = walk.totals().unwrap();
     assert_eq!(totals.processes, 7);
-    assert!(totals.memory.resident() > 7 * page_size() && totals.faults.minor > 0);
+    assert!(totals.memory.resident() > Bytes(7 * page_size()) && totals.faults.minor > 0);
 
     let mut few = Vec::new();
     assert!(!descendants(root.pid(), 3, &mut few).unwrap());
@@ -151,9 +151,10 @@ fn the_fast_path_agrees_with_the_slow_one() {
     let process = Process::open(hog.pid()).unwrap();
     let (fast, slow) = (process.memory_fast().unwrap(), process.memory().unwrap());
     // Before Linux 6.2 each thread may keep up to 64 pages that are not counted yet.
-    assert!(slow.anon > 31 * MIB, "{slow:?}");
+    assert!(slow.anon > Bytes(31 * MIB), "{slow:?}");
     assert!(
-        fast.anon().abs_diff(slow.anon) < MIB && fast.resident.abs_diff(slow.resident()) < MIB,
+        fast.anon().0.abs_diff(slow.anon.0) < MIB
+            && fast.resident.0.abs_diff(slow.resident().0) < MIB,
         "{fast:?} {slow:?}"
     );
 }
@@ -186,12 +187,12 @@ fn without_rights_the_error_says_what_is_needed() {
     let pid = hog.pid();
     as_nobody(move || {
         let cgroup = Cgroup::at(&dir).unwrap();
-        assert_eq!(cgroup.limit().unwrap(), Some(64 * MIB));
+        assert_eq!(cgroup.limit().unwrap(), Some(Bytes::mib(64)));
         for refused in [
             cgroup.set_limit(None).map(|_| ()),
             cgroup.create_child("x").map(|_| ()),
             cgroup.add(pid),
-            cgroup.reclaim(MIB).map(|_| ()),
+            cgroup.reclaim(Bytes(MIB)).map(|_| ()),
         ] {
             let error = refused.unwrap_err();
             assert!(error.is_denied(), "{error}");
@@ -202,7 +203,7 @@ fn without_rights_the_error_says_what_is_needed() {
         for refused in [
             smaps::areas(&process, 10).map(|_| ()),
             plimsoll_kernel::referenced::clear(&process),
-            advise(&process, Advice::PageOut, MIB).map(|_| ()),
+            advise(&process, Advice::PageOut, Bytes(MIB)).map(|_| ()),
             plimsoll_kernel::advise::advise_ranges(
                 &process,
                 Advice::PageOut,
@@ -242,7 +243,7 @@ fn broken_and_absent_groups_are_told_apart() {
     );
     let huge = "9".repeat(60);
     std::fs::write(dir.path().join("memory.usage_in_bytes"), huge).unwrap();
-    assert_eq!(group.usage().unwrap(), u64::MAX);
+    assert_eq!(group.usage().unwrap(), Bytes(u64::MAX));
 }
 
 /// A cgroup below our own that can be frozen. It is removed when this is dropped.

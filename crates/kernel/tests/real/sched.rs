@@ -6,6 +6,7 @@ use plimsoll_kernel::sched::{
     Parameters, Policy, Ran, Rights, SLICES, ThreadClock, parameters, processors, set_parameters,
 };
 use plimsoll_testbed::skip;
+use plimsoll_unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 const ORDINARY: Parameters = Parameters {
     policy: Policy::Other,
     nice: 10,
-    slice: 0,
+    slice: Nanos(0),
 };
 
 fn own_tid() -> i32 {
@@ -96,13 +97,13 @@ fn what_is_set_is_what_is_read() {
         let read = parameters(0).unwrap();
         assert_eq!((read.policy, read.nice), (Policy::Batch, 19));
         if rights.slices {
-            for (wanted, got) in [(7_000_000, 7_000_000), (1, *SLICES.start())] {
+            for (wanted, got) in [(7_000_000, 7_000_000), (1, SLICES.start().0)] {
                 let sliced = Parameters {
-                    slice: wanted,
+                    slice: Nanos(wanted),
                     ..higher
                 };
                 set_parameters(0, &sliced).unwrap();
-                assert_eq!(parameters(0).unwrap().slice, got);
+                assert_eq!(parameters(0).unwrap().slice, Nanos(got));
             }
             set_parameters(0, &higher).unwrap();
             assert_eq!(
@@ -145,7 +146,14 @@ fn without_rights_a_nice_level_cannot_be_undone_and_a_slice_can() {
         };
         if rights.slices {
             for slice in [50_000_000, 0] {
-                set_parameters(0, &Parameters { slice, ..higher }).unwrap();
+                set_parameters(
+                    0,
+                    &Parameters {
+                        slice: Nanos(slice),
+                        ..higher
+                    },
+                )
+                .unwrap();
             }
         }
         set_parameters(0, &idle).unwrap();
@@ -181,8 +189,8 @@ fn a_thread_that_is_put_back_runs_less_until_it_is_restored() {
             std::thread::sleep(Duration::from_millis(20));
             let ran = [0, 1].map(|n: usize| clocks[n].read().unwrap().ran - before[n]);
             let sum = ran[0] + ran[1];
-            if sum > 200_000_000 || Instant::now() > until {
-                return ran[0] as f64 / sum.max(1) as f64;
+            if sum > Nanos(200_000_000) || Instant::now() > until {
+                return ran[0].0 as f64 / sum.max(Nanos(1)).0 as f64;
             }
         }
     };
@@ -201,7 +209,7 @@ fn a_thread_that_is_put_back_runs_less_until_it_is_restored() {
     );
     let waited = clocks.each_ref().map(|clock| clock.read().unwrap());
     assert!(
-        waited.iter().all(|it| it.waited > 0 && it.turns > 0),
+        waited.iter().all(|it| it.waited > Nanos(0) && it.turns > 0),
         "{waited:?}"
     );
 }
@@ -214,7 +222,7 @@ fn a_clock_is_of_one_thread_even_if_its_number_is_given_out_again() {
     assert_ne!(
         clock.read().unwrap(),
         Ran {
-            ran: u64::MAX,
+            ran: Nanos(u64::MAX),
             ..Ran::default()
         }
     );

@@ -6,7 +6,7 @@ use plimsoll_kernel::Error;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::stalls::{Declined, Stalled, Stalls, Tier};
 use plimsoll_testbed::{Child, TestCgroup, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ fn major_faults_are_seen_when_pages_come_back_from_swap() {
     let mut stalls = tier(squeezed.pid(), Tier::MajorFaults).unwrap();
     let quiet = of_free.read().unwrap();
     let seen = within(&mut stalls, || go_on(&mut squeezed));
-    assert!(seen.count > 0 && seen.ns == 0, "{seen:?}");
+    assert!(seen.count > 0 && seen.time == Nanos::ZERO, "{seen:?}");
     assert!(!of_free.read().unwrap().since(quiet).any());
     let pid = squeezed.pid();
     drop(squeezed);
@@ -108,7 +108,7 @@ impl Drop for Unified {
 /// Lowers the limit. The kernel refuses while the program reads its pages back faster than they go.
 fn squeeze(group: &TestCgroup, bytes: u64) {
     let end = Instant::now() + PATIENCE;
-    while let Err(e) = group.cgroup().set_limit(Some(bytes)) {
+    while let Err(e) = group.cgroup().set_limit(Some(Bytes(bytes))) {
         assert!(e.is_busy() && Instant::now() < end, "{e}");
     }
 }
@@ -184,7 +184,7 @@ fn each_tier_sees_stalls_at_a_limit_and_none_without() {
         assert!(!idle.any(), "{tier:?} without a reason: {idle:?}");
         let seen = pressed[index].0.since(lowered[index].0);
         assert_eq!(seen.count > 0, tier.counts(), "{tier:?}: {seen:?}");
-        assert_eq!(seen.ns > 0, tier.times(), "{tier:?}: {seen:?}");
+        assert_eq!(seen.time > Nanos::ZERO, tier.times(), "{tier:?}: {seen:?}");
         if tier < Tier::Pressure {
             whole.push((tier, pressed[index].0.since(start[index].0)));
             let other = pressed[index].1.since(start[index].1);
@@ -258,7 +258,7 @@ fn threads_that_come_and_go_are_counted_once_each() {
             let more = now[index].since(latest[index]);
             *most = Stalled {
                 count: most.count.max(more.count),
-                ns: most.ns.max(more.ns),
+                time: most.time.max(more.time),
             };
         }
         latest = now;
@@ -274,9 +274,9 @@ fn threads_that_come_and_go_are_counted_once_each() {
     let whole: Vec<(Tier, Stalled)> = std::iter::zip(tiers, whole).collect();
     for ((tier, whole), most) in std::iter::zip(&whole, &most) {
         // Nearly all of it was by threads that have ended since.
-        let told = (whole.count > 0, whole.ns > 0);
+        let told = (whole.count > 0, whole.time > Nanos::ZERO);
         assert_eq!(told, (tier.counts(), tier.times()), "{tier:?}: {whole:?}");
-        let within = most.count <= whole.count && most.ns <= whole.ns;
+        let within = most.count <= whole.count && most.time <= whole.time;
         assert!(within, "{tier:?}: {most:?} of {whole:?}");
     }
     agree(&whole);

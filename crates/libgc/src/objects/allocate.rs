@@ -228,7 +228,7 @@ const HUGE: usize = 1 << 30;
 /// heap has its addresses already, so the kernel does not see the size. And metadata for all of the
 /// object takes memory, whether the object is used or not.
 fn is_hopeless(bytes: usize) -> bool {
-    bytes >= HUGE && bytes as u64 > largest_mapping()
+    bytes >= HUGE && bytes as u64 > largest_mapping().0
 }
 
 /// Takes a place for an object from what the heap has.

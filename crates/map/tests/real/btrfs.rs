@@ -77,7 +77,7 @@ fn looks_at(files: [&File; 2]) -> Vec<Look> {
 fn cached(files: [&File; 2]) -> [u64; 2] {
     files.map(|file| {
         let cached = page_cache::of(file, Path::new("of a Btrfs"), 0..MIB).unwrap();
-        cached.cached
+        cached.cached.0
     })
 }
 

@@ -9,7 +9,7 @@ use plimsoll_kernel::smaps::{Addresses, areas};
 use plimsoll_map::memory::{Memory, ProcessMemory, Unread};
 use plimsoll_map::{Options, Watch, look};
 use plimsoll_testbed::{Child, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn cached(path: &Path) -> Option<Vec<u64>> {
     let mut found = Vec::new();
     for page in 0..file.metadata().unwrap().len().div_ceil(page_size()) {
         let part = page * page_size()..(page + 1) * page_size();
-        if page_cache::of(&file, path, part).ok()?.cached > 0 {
+        if page_cache::of(&file, path, part).ok()?.cached > Bytes::ZERO {
             found.push(page);
         }
     }

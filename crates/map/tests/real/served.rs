@@ -17,7 +17,7 @@ const NOBODY: u32 = 65_534;
 /// How much of an open file is in the page cache, bytes: the kernel tells without asking the server.
 fn cached(file: &File) -> u64 {
     let cached = page_cache::of(file, Path::new("behind a server"), 0..1 << 40);
-    cached.unwrap().cached
+    cached.unwrap().cached.0
 }
 
 /// Looks at a process in all ways: while its server answers, and while it stands still. Each time the page

@@ -1,5 +1,6 @@
 //! Rounds of looks at the programs.
 
+use super::pace::Pace;
 use super::skipped::{Over, Refused, Why, reason_of};
 use crate::descriptors::{self, MAX_PROCESSES};
 use crate::limits::{Limit, Reached};
@@ -13,7 +14,7 @@ use plimsoll_kernel::process::{Process, descendants, exists, numbers};
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_kernel::timeout::within;
 use plimsoll_kernel::{Error, Result};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,11 +23,6 @@ use std::time::Duration;
 
 /// How long one look may take before the process is passed over.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Shortest and longest time from one round to the next, ns.
-const SHORTEST: u64 = SECOND / 10;
-const LONGEST: u64 = 2 * SECOND;
-/// From this many major faults a second on, rounds follow each other as fast as they may.
-const ALARM: f64 = 20.0;
 
 /// The result of a finished round.
 #[derive(Debug, Default)]
@@ -45,8 +41,8 @@ pub(super) struct Finished {
 #[derive(Debug)]
 pub(super) struct Gather {
     programs: Programs,
-    window_ns: u64,
-    share: f64,
+    window: Nanos,
+    pace: Pace,
     subjects: BTreeMap<i32, Watched>,
     refused: BTreeMap<i32, Refused>,
     /// Given processes that were watched and have exited: their numbers may be others' by now.
@@ -54,11 +50,7 @@ pub(super) struct Gather {
     /// Still to be looked at in this round.
     queue: Vec<i32>,
     amid: bool,
-    next_ns: u64,
-    round_ns: u64,
     finished: Finished,
-    round_cost_ns: u64,
-    spent_ns: u64,
     /// That there are more processes than are watched.
     full: Option<String>,
     /// Why no list of the processes could be had.
@@ -68,21 +60,17 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) fn new(programs: Programs, options: Options, now_ns: u64) -> Gather {
+    pub(super) fn new(programs: Programs, options: Options, now: Nanos) -> Gather {
         Gather {
             programs,
-            window_ns: options.window_ns,
-            share: options.processor.clamp(0.001, 1.0),
+            window: options.window,
+            pace: Pace::new(options, now),
             subjects: BTreeMap::new(),
             refused: BTreeMap::new(),
             exited: BTreeSet::new(),
             queue: Vec::new(),
             amid: false,
-            next_ns: now_ns,
-            round_ns: now_ns,
             finished: Finished::default(),
-            round_cost_ns: 0,
-            spent_ns: 0,
             full: None,
             note: None,
             cut: None,
@@ -98,17 +86,17 @@ impl Gather {
         self.amid
     }
 
-    pub(super) fn due_ns(&self) -> u64 {
-        self.next_ns
+    /// The processor time, and when the next round is due.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    pub(super) fn pace_mut(&mut self) -> &mut Pace {
+        &mut self.pace
     }
 
     pub(super) fn processes(&self) -> usize {
         self.subjects.len()
-    }
-
-    /// Processor time of the looks so far, ns.
-    pub(super) fn spent_ns(&self) -> u64 {
-        self.spent_ns
     }
 
     /// The limits that are reached.
@@ -206,15 +194,15 @@ impl Gather {
     /// Goes on with a round, or begins one. Returns what it found when it is finished.
     pub(super) fn step(
         &mut self,
-        now_ns: u64,
-        slice_ns: u64,
+        now: Nanos,
+        slice: Nanos,
         evidence: &mut Evidence,
     ) -> Option<Finished> {
         if !self.amid {
-            if now_ns < self.next_ns {
+            if now < self.pace.next() {
                 return None;
             }
-            self.begin(now_ns);
+            self.begin(now);
             evidence.begin_round();
             for (pid, refused) in &self.refused {
                 if matches!(refused.why, Why::Stuck { .. }) && exists(*pid) {
@@ -222,23 +210,23 @@ impl Gather {
                 }
             }
         }
-        let until = clock::now().0.saturating_add(slice_ns);
+        let until = clock::now() + slice;
         while let Some(pid) = self.queue.pop() {
-            self.look(pid, now_ns, evidence);
-            if clock::now().0 >= until && !self.queue.is_empty() {
+            self.look(pid, now, evidence);
+            if clock::now() >= until && !self.queue.is_empty() {
                 return None;
             }
         }
         self.amid = false;
-        self.spent_ns += self.round_cost_ns;
+        self.pace.end_looks();
         self.cut = self.finished.cut;
         Some(std::mem::take(&mut self.finished))
     }
 
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self, now: Nanos) {
         self.amid = true;
-        (self.round_ns, self.round_cost_ns) = (now_ns, 0);
-        self.refused.retain(|_, refused| refused.holds(now_ns));
+        self.pace.begin_round(now);
+        self.refused.retain(|_, refused| refused.holds(now));
         self.forget_exited();
         let mut found = Vec::new();
         self.note = None;
@@ -321,7 +309,7 @@ impl Gather {
     }
 
     /// Looks at a process. All that may wait for it is done in time or not at all.
-    fn look(&mut self, pid: i32, now_ns: u64, evidence: &mut Evidence) {
+    fn look(&mut self, pid: i32, now: Nanos, evidence: &mut Evidence) {
         let known = self.subjects.remove(&pid);
         let over = Arc::new(AtomicBool::new(false));
         let ends = Over(Arc::clone(&over));
@@ -336,18 +324,18 @@ impl Gather {
                 self.take_in(pid, majors, seen, evidence);
                 self.subjects.insert(pid, watched);
             }
-            Ok(Err(error)) => self.refuse(pid, now_ns, &error),
+            Ok(Err(error)) => self.refuse(pid, now, &error),
             Err(missed) => {
                 let reason = reason_of(pid, missed);
                 evidence.missed(pid);
                 let group = group_of(pid).ok().flatten();
-                self.refuse_for(pid, now_ns, Why::Stuck { reason, group }, over);
+                self.refuse_for(pid, now, Why::Stuck { reason, group }, over);
             }
         }
     }
 
     fn take_in(&mut self, pid: i32, majors: u64, seen: Seen, evidence: &mut Evidence) {
-        self.round_cost_ns += seen.cost_ns;
+        self.pace.count_look(seen.cost);
         self.finished.majors = self.finished.majors.saturating_add(majors);
         if seen.truncated {
             self.finished.cut.get_or_insert(pid);
@@ -360,7 +348,7 @@ impl Gather {
     }
 
     /// Passes over a process for a window. One that exited after it was watched is nothing to report.
-    fn refuse(&mut self, pid: i32, now_ns: u64, error: &Error) {
+    fn refuse(&mut self, pid: i32, now: Nanos, error: &Error) {
         let given = is_given(&self.programs, pid);
         // It has no memory of its own, so the kernel says that there is no such process.
         let of_kernel = |process: Process| process.stat().is_ok_and(|stat| stat.of_kernel);
@@ -374,39 +362,15 @@ impl Gather {
             (false, _, _, true) => Why::Others,
             _ => Why::Named(error.to_string()),
         };
-        self.refuse_for(pid, now_ns, why, Arc::new(AtomicBool::new(true)));
+        self.refuse_for(pid, now, why, Arc::new(AtomicBool::new(true)));
     }
 
-    fn refuse_for(&mut self, pid: i32, now_ns: u64, why: Why, over: Arc<AtomicBool>) {
+    fn refuse_for(&mut self, pid: i32, now: Nanos, why: Why, over: Arc<AtomicBool>) {
         if self.refused.len() < MAX_PROCESSES {
-            let until_ns = now_ns.saturating_add(self.window_ns);
-            let refused = Refused {
-                why,
-                until_ns,
-                over,
-            };
+            let until = now + self.window;
+            let refused = Refused { why, until, over };
             self.refused.insert(pid, refused);
         }
-    }
-
-    /// Sets when the next round is due: at once when programs wait for their pages, but never so
-    /// often that looking takes more than its share.
-    ///
-    /// `here_ns` is what the calling thread spent on the round and on choosing, `margins_ns` what it spent on
-    /// reading the margins since the round before, processor time in ns. The latter grows with the time
-    /// between rounds, so it counts as much as all else at most: otherwise many groups would leave no rounds.
-    pub(super) fn pace(&mut self, majors_per_second: f64, here_ns: u64, margins_ns: u64) {
-        let calm = (self.window_ns / 30).clamp(SHORTEST, LONGEST);
-        let wanted = if majors_per_second >= ALARM {
-            SHORTEST
-        } else {
-            calm
-        };
-        let rounds = self.round_cost_ns.saturating_add(here_ns);
-        let cost = rounds.saturating_add(margins_ns.min(rounds));
-        let affordable = (cost as f64 / self.share) as u64;
-        let interval = wanted.max(affordable);
-        self.next_ns = self.round_ns.saturating_add(interval);
     }
 }
 
@@ -431,28 +395,8 @@ mod tests {
     }
 
     #[test]
-    fn rounds_take_no_more_than_their_share_with_all_that_belongs_to_them() {
-        let mut gather = Gather::new(Programs::All, Options::default(), 0);
-        let mut interval = |looks, here, margins, majors| {
-            gather.round_cost_ns = looks;
-            gather.pace(majors, here, margins);
-            gather.due_ns()
-        };
-        let ms = SECOND / 1000;
-        assert_eq!(interval(0, 0, 0, 0.0), SECOND);
-        assert_eq!(interval(ms, 0, 0, 100.0), SECOND / 10);
-        // 2 % of a processor: 50 times what a round takes.
-        assert_eq!(interval(10 * ms, 0, 0, 100.0), 500 * ms);
-        assert_eq!(interval(10 * ms, 30 * ms, 0, 100.0), 2000 * ms);
-        assert_eq!(interval(10 * ms, 30 * ms, 20 * ms, 0.0), 3000 * ms);
-        // The margins of very many groups do not end the rounds.
-        assert_eq!(interval(10 * ms, 30 * ms, 900 * ms, 0.0), 4000 * ms);
-        assert_eq!(interval(u64::MAX, u64::MAX, u64::MAX, 0.0), u64::MAX);
-    }
-
-    #[test]
     fn processes_that_are_too_many_are_told() {
-        let mut gather = Gather::new(Programs::All, Options::default(), 0);
+        let mut gather = Gather::new(Programs::All, Options::default(), Nanos::ZERO);
         let mut told = |complete, most| {
             let mut found: Vec<i32> = (1..31).collect();
             gather.bound(&mut found, complete, most);
@@ -477,11 +421,11 @@ mod tests {
 
     #[test]
     fn the_group_of_a_process_that_is_stuck_is_known() {
-        let mut gather = Gather::new(Programs::All, Options::default(), 0);
+        let mut gather = Gather::new(Programs::All, Options::default(), Nanos::ZERO);
         let over = || Arc::new(AtomicBool::new(false));
-        gather.refuse_for(7, 1, stuck(Some("/a")), over());
-        gather.refuse_for(8, 1, Why::Others, over());
-        gather.refuse_for(9, 1, stuck(None), over());
+        gather.refuse_for(7, Nanos(1), stuck(Some("/a")), over());
+        gather.refuse_for(8, Nanos(1), Why::Others, over());
+        gather.refuse_for(9, Nanos(1), stuck(None), over());
         assert_eq!(gather.group_of(7), Some(Path::new("/a")));
         assert_eq!((gather.group_of(8), gather.group_of(9)), (None, None));
         assert_eq!(gather.groups().len(), 1);
@@ -498,11 +442,17 @@ mod tests {
             .unwrap();
         let pid = program.id() as i32;
         let own = std::process::id() as i32;
-        let mut gather = Gather::new(Programs::Processes(vec![pid]), Options::default(), 0);
-        let mut evidence = Evidence::new(SECOND, 0);
+        let mut gather = Gather::new(
+            Programs::Processes(vec![pid]),
+            Options::default(),
+            Nanos::ZERO,
+        );
+        let mut evidence = Evidence::new(Nanos::seconds(1), Nanos::ZERO);
         let mut round = |gather: &mut Gather, now| {
-            gather.next_ns = 0;
-            gather.step(now, u64::MAX / 2, &mut evidence).is_some()
+            gather.pace.set_due();
+            gather
+                .step(Nanos(now), Nanos::seconds(1 << 30), &mut evidence)
+                .is_some()
         };
         assert!(round(&mut gather, 1));
         assert_eq!(gather.processes(), 1);

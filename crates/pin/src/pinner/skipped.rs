@@ -1,6 +1,7 @@
 //! Processes that are passed over, and why.
 
 use plimsoll_kernel::timeout::Missed;
+use plimsoll_unit::Nanos;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +27,8 @@ pub(super) enum Why {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) why: Why,
-    /// Until when at least, on the clock of looks, ns.
-    pub(super) until_ns: u64,
+    /// Until when at least, on the clock of looks.
+    pub(super) until: Nanos,
     /// Set once the look that took too long has ended. No other begins before: each such look costs a
     /// thread, and threads are few.
     pub(super) over: Arc<AtomicBool>,
@@ -35,8 +36,8 @@ pub(super) struct Refused {
 
 impl Refused {
     /// Whether it is still passed over.
-    pub(super) fn holds(&self, now_ns: u64) -> bool {
-        self.until_ns > now_ns || !self.over.load(Ordering::Relaxed)
+    pub(super) fn holds(&self, now: Nanos) -> bool {
+        self.until > now || !self.over.load(Ordering::Relaxed)
     }
 
     /// The memory cgroup of a process that is stuck.
@@ -88,11 +89,11 @@ mod tests {
         let ends = Over(Arc::clone(&over));
         let refused = Refused {
             why: Why::Others,
-            until_ns: 10,
+            until: Nanos(10),
             over,
         };
-        assert!(refused.holds(9) && refused.holds(u64::MAX));
+        assert!(refused.holds(Nanos(9)) && refused.holds(Nanos(u64::MAX)));
         drop(ends);
-        assert!(refused.holds(9) && !refused.holds(10));
+        assert!(refused.holds(Nanos(9)) && !refused.holds(Nanos(10)));
     }
 }

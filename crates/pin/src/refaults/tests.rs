@@ -1,6 +1,6 @@
 use super::*;
 use crate::pages::{PageSet, runs_of};
-use plimsoll_unit::SECOND;
+use plimsoll_unit::Nanos;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -50,26 +50,26 @@ fn view(pid: i32, key: FileKey, run: Run, present: &[Run]) -> View {
 /// One round a second.
 struct Story {
     evidence: Evidence,
-    now_ns: u64,
+    now: Nanos,
     world: World,
 }
 
 impl Story {
     fn new() -> Story {
         Story {
-            evidence: Evidence::new(10 * SECOND, 0),
-            now_ns: 0,
+            evidence: Evidence::new(Nanos::seconds(10), Nanos::ZERO),
+            now: Nanos::ZERO,
             world: World::default(),
         }
     }
 
     fn round(&mut self, views: &[View]) -> Round {
-        self.now_ns += SECOND;
+        self.now += Nanos::seconds(1);
         self.evidence.begin_round();
         for view in views {
             self.evidence.saw(view);
         }
-        self.evidence.end(self.now_ns, 0, &mut self.world)
+        self.evidence.end(self.now, 0, &mut self.world)
     }
 
     fn simple(&mut self, present: &[Run]) -> Round {
@@ -101,7 +101,7 @@ fn a_page_that_goes_and_comes_back_is_a_refault() {
 
 #[test]
 fn very_many_mappings_of_many_files_are_bounded() {
-    let mut evidence = Evidence::new(SECOND, 0);
+    let mut evidence = Evidence::new(Nanos::seconds(1), Nanos::ZERO);
     let key = |inode| FileKey { inode, ..FILE };
     let mut views: Vec<View> = (0..16)
         .map(|inode| view(1, key(inode), 0..1, &[]))
@@ -139,10 +139,10 @@ fn a_page_in_another_frame_went_and_came_back() {
     assert_eq!(story.round(&[hidden]).refaults, 0);
     assert_eq!(story.round(&[framed(500)]).refaults, 0);
     // All majors are accounted for by what was seen; the rest are faults on swap.
-    story.now_ns += SECOND;
+    story.now += Nanos::seconds(1);
     story.evidence.begin_round();
     story.evidence.saw(&framed(900));
-    let round = story.evidence.end(story.now_ns, 1000, &mut story.world);
+    let round = story.evidence.end(story.now, 1000, &mut story.world);
     assert_eq!((round.refaults, story.evidence.scale()), (20, 1.0));
     assert!(story.evidence.waited());
     // The kernel moves pages in memory, for which no program waits.
@@ -303,11 +303,11 @@ fn a_process_that_cannot_be_looked_at_keeps_what_it_had() {
     story.simple(&[0..20]);
     assert_eq!(story.simple(&[0..10]).lost, 10);
     for _ in 0..3 {
-        story.now_ns += SECOND;
+        story.now += Nanos::seconds(1);
         story.evidence.begin_round();
         story.evidence.missed(1);
         story.evidence.missed(2);
-        let round = story.evidence.end(story.now_ns, 0, &mut story.world);
+        let round = story.evidence.end(story.now, 0, &mut story.world);
         assert_eq!((round.lost, round.refaults, round.present), (0, 0, 10));
         let file = story.evidence.file(&FILE).unwrap();
         assert!(file.is_mapped() && file.seen_at.is_some());
@@ -497,11 +497,11 @@ fn major_faults_set_the_scale() {
     let mut story = Story::new();
     assert_eq!(story.evidence.scale(), 1.0);
     for step in 0..10u64 {
-        story.now_ns += SECOND;
+        story.now += Nanos::seconds(1);
         story.evidence.begin_round();
         let present = if step % 2 == 0 { 0..16 } else { 0..0 };
         story.evidence.saw(&view(1, FILE, 0..100, &[present]));
-        story.evidence.end(story.now_ns, 80, &mut story.world);
+        story.evidence.end(story.now, 80, &mut story.world);
     }
     // 64 pages in 10 rounds were seen to come back, of 800 faults.
     let scale = story.evidence.scale();

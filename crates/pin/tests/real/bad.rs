@@ -10,8 +10,7 @@ use plimsoll_pin::refaults::Evidence;
 use plimsoll_pin::{PinError, Pinner, Programs};
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::{Child, FuseServer, Leaderless, programs, skip};
-use plimsoll_unit::MIB;
-use plimsoll_unit::SECOND;
+use plimsoll_unit::{MIB, Nanos};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::fs::File;
 use std::path::Path;
@@ -67,7 +66,7 @@ fn processes_of_a_group_that_come_and_go_are_nothing_to_tell_of() {
     let script = "while :; do sleep 0.005; done";
     let _shell = Child::start(Path::new("sh"), &["-c", script], Some(&group)).unwrap();
     let dir = group.cgroup().dir().to_path_buf();
-    let mut pinner = Pinner::new(options(), Programs::Group(dir), clock::now().0).unwrap();
+    let mut pinner = Pinner::new(options(), Programs::Group(dir), clock::now()).unwrap();
     let report = tick_until(&mut pinner, "looked at", |report, _| report.rounds >= 30);
     assert!(report.processes >= 1, "{report:?}");
     let passed = pinner.passed_processes();
@@ -120,11 +119,11 @@ fn sixty_thousand_mappings_are_seen() {
     let present: u64 = present.map(|run| run.end - run.start).sum();
     assert!(present >= 100, "{present}");
 
-    let mut evidence = Evidence::new(SECOND, 0);
+    let mut evidence = Evidence::new(Nanos::seconds(1), Nanos::ZERO);
     for _ in 0..2 {
         evidence.begin_round();
         seen.views.iter().for_each(|view| evidence.saw(view));
-        let round = evidence.end(SECOND, 0, &mut Nobody);
+        let round = evidence.end(Nanos::seconds(1), 0, &mut Nobody);
         assert!(round.present >= 100 && round.lost == 0, "{round:?}");
     }
 }
@@ -192,8 +191,8 @@ impl plimsoll_pin::refaults::PageStates for Nobody {
 
 /// Waits until a program is called so; false if it ended instead.
 fn becomes(pid: i32, name: &str) -> bool {
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
-    while clock::now().0 < end {
+    let end = clock::now() + PATIENCE.into();
+    while clock::now() < end {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         let stat = read("stat").unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
@@ -433,7 +432,7 @@ fn what_lies_below_an_overlay_is_read_again() {
         return;
     }
     server.stand_still();
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     loop {
         let passed = watched.look().unwrap().passed;
         let passed: Vec<String> = passed.iter().map(|(_, why)| why.to_string()).collect();
@@ -443,7 +442,7 @@ fn what_lies_below_an_overlay_is_read_again() {
         if passed.iter().any(told) {
             return;
         }
-        assert!(clock::now().0 < end, "{passed:?}");
+        assert!(clock::now() < end, "{passed:?}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_pin::locked_files::Holder;
 use plimsoll_pin::open_mapped::open_mapped;
 use plimsoll_pin::pages::PageSet;
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -57,9 +57,10 @@ fn hold(path: &Path, bytes: u64) {
     });
     assert!(failures.is_empty(), "{failures:?}");
     for round in 1.. {
-        let (_, failures) = holder.work(u64::MAX, u64::MAX);
+        let (_, failures) = holder.work(Bytes::MAX, Nanos(u64::MAX));
         assert!(failures.is_empty(), "{failures:?}");
-        tell(holder.bytes(), round, holder.bytes() == bytes);
+        let held = holder.bytes().0;
+        tell(held, round, held == bytes);
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -67,11 +68,11 @@ fn hold(path: &Path, bytes: u64) {
 fn pin(pid: i32) {
     let mut pinner = pinner(options(), &[pid]);
     loop {
-        let now = clock::now().0;
+        let now = clock::now();
         let report = pinner.tick(now).unwrap();
         tell(report.held, report.rounds, report.held > AT_WORK);
-        let wait = pinner.due_ns(now).saturating_sub(clock::now().0);
-        std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(100)));
+        let wait = pinner.due(now) - clock::now();
+        std::thread::sleep(wait.duration().min(Duration::from_millis(100)));
     }
 }
 
@@ -87,13 +88,13 @@ fn groups(name: &str, own: u64, theirs: u64) -> Option<(TestCgroup, TestCgroup)>
 
 /// Waits until about this many bytes of locked pages are charged to a group.
 fn wait_for_charge(group: &TestCgroup, bytes: u64, what: &str) {
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     loop {
         let charged = group.cgroup().stat().unwrap().unevictable;
         if charged.abs_diff(bytes) <= BEHIND {
             return;
         }
-        assert!(clock::now().0 < end, "{what}: {charged} bytes are charged");
+        assert!(clock::now() < end, "{what}: {charged} bytes are charged");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -112,14 +113,14 @@ fn what_we_read_to_hold_it_is_charged_to_our_own_group() {
     let mut holder = start_holding(&words, &own);
     holder.until(PATIENCE, |p| p.holding).unwrap();
     let process = Process::open(holder.pid()).unwrap();
-    assert_eq!(process.memory().unwrap().locked, HOT);
+    assert_eq!(process.memory().unwrap().locked, Bytes(HOT));
     wait_for_charge(&own, HOT, "our own group");
-    assert!(own.cgroup().usage().unwrap() >= before + HOT);
+    assert!(own.cgroup().usage().unwrap() >= before + Bytes(HOT));
     // A program that uses them finds them, and is charged nothing for them.
     let mut program = start_pages(&path, Some(&theirs));
     program.until(PATIENCE, |p| p.rounds >= 2).unwrap();
     wait_for_charge(&theirs, 0, "the program's group");
-    assert!(theirs.cgroup().usage().unwrap() < HOT);
+    assert!(theirs.cgroup().usage().unwrap() < Bytes(HOT));
     drop(holder);
     wait_for_charge(&own, 0, "our own group, at the end");
 }
@@ -181,7 +182,10 @@ fn in_a_limited_group_we_hold_what_fits_there_and_live() {
     for _ in 0..60 {
         let now = holder.next(PATIENCE).unwrap().expect("it lives");
         let locked = process.memory().unwrap().locked;
-        assert!(locked <= limit && now.bytes <= limit, "{locked} {now:?}");
+        assert!(
+            locked <= Bytes(limit) && now.bytes <= limit,
+            "{locked} {now:?}"
+        );
         most = if now.bytes > most.bytes { now } else { most };
     }
     assert!(most.bytes > AT_WORK && own.killed() == 0, "{most:?}");

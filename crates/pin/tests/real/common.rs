@@ -5,7 +5,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::smaps::FileKey;
 use plimsoll_pin::{Options, Pinner, Programs, Report};
 use plimsoll_testbed::{Child, Progress, TestCgroup, programs, skip};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, Nanos, SECOND};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -133,14 +133,14 @@ pub(crate) fn losing(group: &TestCgroup) -> Losing {
 
 /// Bytes that this process has locked.
 pub(crate) fn locked() -> u64 {
-    Process::own().unwrap().memory().unwrap().locked
+    Process::own().unwrap().memory().unwrap().locked.0
 }
 
 pub(crate) fn options() -> Options {
     Options {
-        bytes: Some(HOT + 4 * MIB),
+        bytes: Some(Bytes(HOT + 4 * MIB)),
         share: None,
-        window_ns: 3 * SECOND,
+        window: Nanos::seconds(3),
         without_swap: true,
         processor: 0.2,
         ..Options::default()
@@ -148,7 +148,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn pinner(options: Options, pids: &[i32]) -> Pinner {
-    Pinner::new(options, Programs::Processes(pids.to_vec()), clock::now().0).unwrap()
+    Pinner::new(options, Programs::Processes(pids.to_vec()), clock::now()).unwrap()
 }
 
 /// Ticks until something is so, checking at each tick that the budget is kept.
@@ -157,24 +157,24 @@ pub(crate) fn tick_until(
     what: &str,
     mut is_so: impl FnMut(&Report, &Pinner) -> bool,
 ) -> Report {
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     loop {
-        let report = pinner.tick(clock::now().0).unwrap();
+        let report = pinner.tick(clock::now()).unwrap();
         assert!(locked() <= report.budget, "{} locked: {report:?}", locked());
         if is_so(&report, pinner) {
             return report;
         }
-        let now = clock::now().0;
+        let now = clock::now();
         assert!(now < end, "never {what}: {report:?} {:?}", pinner.passed());
-        let wait = pinner.due_ns(now).saturating_sub(now);
-        std::thread::sleep(Duration::from_nanos(wait).min(Duration::from_millis(250)));
+        let wait = pinner.due(now) - now;
+        std::thread::sleep(wait.duration().min(Duration::from_millis(250)));
     }
 }
 
 /// Ticks for this many seconds.
 pub(crate) fn tick_for(pinner: &mut Pinner, seconds: u64) -> Report {
-    let end = clock::now().0 + seconds * SECOND;
-    tick_until(pinner, "over", |_, _| clock::now().0 >= end)
+    let end = clock::now() + Nanos::seconds(seconds);
+    tick_until(pinner, "over", |_, _| clock::now() >= end)
 }
 
 /// The last report of a program that is there by now.
@@ -198,11 +198,11 @@ pub(crate) fn faults(pinner: &mut Pinner, child: &mut Child) -> f64 {
 /// Waits until a program whose pages are held no longer reads them again: `times` as many a second as `with`
 /// them, in some three seconds. The stream needs a while to push them out, more on a busy disk.
 pub(crate) fn loses(program: &mut Child, with: f64, times: f64) {
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     let mut most = 0.0_f64;
     while most <= with * times {
         assert!(
-            clock::now().0 < end,
+            clock::now() < end,
             "{with} faults a second with, {most} without"
         );
         let before = latest(program);

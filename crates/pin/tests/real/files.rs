@@ -8,7 +8,7 @@ use plimsoll_pin::open_mapped::open_mapped;
 use plimsoll_pin::pages::{BLOCK, PageSet};
 use plimsoll_pin::{Options, Pinner};
 use plimsoll_testbed::{Child, TestCgroup};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB, Nanos};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -123,27 +123,27 @@ fn a_truncated_file_is_let_go() {
     let _one = alone();
     let dir = directory();
     let path = make_file(dir.path(), "file", 4 * MIB);
-    let page = page_size();
+    let page = Bytes(page_size());
     let key = key_of(&path);
     let mut holder = Holder::default();
     let mut wanted = BTreeMap::from([(key, PageSet::of(vec![0..512, 600..5000]))]);
     let mut open = |_: &_| open_by(&path, key);
     assert!(holder.want(wanted.clone(), &mut open).is_empty());
     // Pages beyond the end are not even tried.
-    let (done, failures) = holder.work(u64::MAX, u64::MAX);
+    let (done, failures) = holder.work(Bytes::MAX, Nanos(u64::MAX));
     assert!(done && failures.is_empty(), "{failures:?}");
-    assert_eq!(holder.bytes(), (512 + 1024 - 600) * page);
+    assert_eq!(holder.bytes(), page * (512 + 1024 - 600));
 
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(100 * page + 1).unwrap();
+    file.set_len(100 * page_size() + 1).unwrap();
     assert_eq!(holder.check(), 512 + 1024 - 600 - 101);
-    assert_eq!(holder.bytes(), 101 * page);
+    assert_eq!(holder.bytes(), page * 101);
     // It grows again, which brings nothing back that was let go.
     file.set_len(4 * MIB).unwrap();
     assert_eq!(holder.check(), 0);
-    let (_, failures) = holder.work(u64::MAX, u64::MAX);
+    let (_, failures) = holder.work(Bytes::MAX, Nanos(u64::MAX));
     assert!(
-        failures.is_empty() && holder.bytes() == 101 * page,
+        failures.is_empty() && holder.bytes() == page * 101,
         "{failures:?}"
     );
 
@@ -153,20 +153,20 @@ fn a_truncated_file_is_let_go() {
     file.set_len(4 * MIB).unwrap();
     assert_eq!(holder.check(), 0);
     assert_eq!(holder.find_lost(), 101);
-    assert_eq!(holder.bytes(), 0);
-    let (_, failures) = holder.work(u64::MAX, u64::MAX);
+    assert_eq!(holder.bytes(), Bytes::ZERO);
+    let (_, failures) = holder.work(Bytes::MAX, Nanos(u64::MAX));
     assert!(failures.is_empty(), "{failures:?}");
-    assert_eq!((holder.bytes(), holder.find_lost()), (101 * page, 0));
+    assert_eq!((holder.bytes(), holder.find_lost()), (page * 101, 0));
 
     // A hole and the allowance.
     wanted.insert(key, PageSet::of(vec![50..900]));
     holder.want(wanted, &mut open);
-    holder.work(300 * page, u64::MAX);
-    assert_eq!(holder.bytes(), 300 * page);
-    holder.shrink(100 * page, &[(key, 50..200)]);
-    assert!(holder.bytes() <= 150 * page, "{}", holder.bytes());
+    holder.work(page * 300, Nanos(u64::MAX));
+    assert_eq!(holder.bytes(), page * 300);
+    holder.shrink(page * 100, &[(key, 50..200)]);
+    assert!(holder.bytes() <= page * 150, "{}", holder.bytes());
     holder.release_all();
-    assert_eq!(holder.bytes(), 0);
+    assert_eq!(holder.bytes(), Bytes::ZERO);
 }
 
 fn open_by(
@@ -233,9 +233,9 @@ fn a_sparse_file_larger_than_memory_is_followed_where_it_is_used() {
     let mut pinner = pinner(options(), &[program.pid()]);
     // It grows meanwhile.
     file.set_len(1 << 41).unwrap();
-    let end = clock::now().0 + PATIENCE.as_nanos() as u64;
+    let end = clock::now() + PATIENCE.into();
     let report = tick_until(&mut pinner, "held", |r, _| {
-        r.held > AT_WORK || clock::now().0 > end
+        r.held > AT_WORK || clock::now() > end
     });
     assert!(report.held > 0, "{report:?}");
 }

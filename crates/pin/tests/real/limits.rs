@@ -157,13 +157,10 @@ fn a_group_that_is_removed_has_no_program_any_more() {
         return;
     };
     let dir = group.cgroup().dir().to_path_buf();
-    let mut pinner = plimsoll_pin::Pinner::new(
-        options(),
-        plimsoll_pin::Programs::Group(dir),
-        clock::now().0,
-    )
-    .unwrap();
-    assert_eq!(pinner.tick(clock::now().0).unwrap().processes, 0);
+    let mut pinner =
+        plimsoll_pin::Pinner::new(options(), plimsoll_pin::Programs::Group(dir), clock::now())
+            .unwrap();
+    assert_eq!(pinner.tick(clock::now()).unwrap().processes, 0);
     assert!(!pinner.is_alone(), "a program may still come");
     drop(group);
     assert!(pinner.is_alone());
@@ -179,7 +176,7 @@ fn a_process_that_leaves_its_group_is_watched_no_more() {
     let (leaves, _stays) = (start(), start());
     let dir = group.cgroup().dir().to_path_buf();
     let programs = plimsoll_pin::Programs::Group(dir);
-    let mut pinner = plimsoll_pin::Pinner::new(options(), programs, clock::now().0).unwrap();
+    let mut pinner = plimsoll_pin::Pinner::new(options(), programs, clock::now()).unwrap();
     tick_until(&mut pinner, "watched", |report, _| report.processes == 2);
     other.cgroup().add(leaves.pid()).unwrap();
     tick_until(&mut pinner, "left", |report, _| report.processes == 1);

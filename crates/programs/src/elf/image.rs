@@ -215,7 +215,7 @@ mod tests {
             let cached = |page: u64| {
                 let part = page * page_size()..(page + 1) * page_size();
                 let there = page_cache::of(&self.file, self.copy.path(), part);
-                Some(there.ok()?.cached > 0)
+                Some(there.ok()?.cached.0 > 0)
             };
             (0..self.pages()).map(cached).collect()
         }

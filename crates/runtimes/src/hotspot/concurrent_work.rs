@@ -78,7 +78,7 @@ impl Beside {
     fn read(&mut self, process: &Process) -> Nanos {
         let mut did = Nanos::ZERO;
         self.known.retain(|&tid, last| {
-            let Some(now) = process.thread_processor_ns(tid).map(Nanos) else {
+            let Some(now) = process.thread_processor(tid) else {
                 return false;
             };
             did += now - *last;
@@ -93,8 +93,8 @@ impl Beside {
     fn find(&mut self, process: &Process) {
         let start = clock::thread_cpu();
         for tid in process.threads_named(is_collector) {
-            if let Some(now) = process.thread_processor_ns(tid) {
-                self.known.entry(tid).or_insert(Nanos(now));
+            if let Some(now) = process.thread_processor(tid) {
+                self.known.entry(tid).or_insert(now);
             }
         }
         let took = (clock::thread_cpu() - start).duration();
@@ -115,6 +115,7 @@ fn is_collector(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Nanos;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// A thread of this name works for 20 ms whenever it is told to, until the sender is dropped. It tells

@@ -66,8 +66,8 @@ impl Gauge {
         let heap = self
             .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
-        let shared = heap.map_or(memory.shmem, |h| h.blocks().saturating_mul(512));
-        Ok((Bytes(memory.anon) + Bytes(shared), Bytes(memory.swap)))
+        let shared = heap.map_or(memory.shmem, |h| Bytes(h.blocks()) * 512);
+        Ok((memory.anon + shared, memory.swap))
     }
 
     fn heap_file(&self) -> Option<&PathBuf> {

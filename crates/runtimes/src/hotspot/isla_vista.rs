@@ -191,14 +191,14 @@ impl Feedback {
         self.whole = moment.whole;
         let kind = if whole { Kind::Full } else { Kind::Nursery };
         let in_pauses = span.in_pauses.unwrap_or_default();
-        let counts_whole = in_pauses.ns as f64 > span.ns as f64 * TOUCHED;
+        let counts_whole = in_pauses.time.0 as f64 > span.ns as f64 * TOUCHED;
         // A signal without a number has a time.
         let all = span.stalled.count.max(u64::from(span.stalled.any()));
         let (stalls, stalled) = match (self.is_printed, span.in_pauses) {
             (false, _) if counts_whole => (all, span.ns),
-            (false, _) => (all, span.stalled.ns),
-            (true, Some(in_pauses)) => (in_pauses.count, in_pauses.ns),
-            (true, None) => (all, span.stalled.ns),
+            (false, _) => (all, span.stalled.time.0),
+            (true, Some(in_pauses)) => (in_pauses.count, in_pauses.time.0),
+            (true, None) => (all, span.stalled.time.0),
         };
         Ended {
             now: self.heard.0.saturating_add(span.ns),

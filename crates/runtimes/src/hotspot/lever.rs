@@ -189,7 +189,7 @@ impl<'a> HotSpotLever<'a> {
             .native(uses.whole, touched, heap.committed(), now);
         let limit = self.limit(goal, uses, &heap, now);
         let process = &self.target.process;
-        let worked = Nanos(process.processor_ns().unwrap_or(0));
+        let worked = process.processor().unwrap_or_default();
         if let Some(beside) = &mut self.beside {
             beside.look(process, heap.allocated_last);
         }

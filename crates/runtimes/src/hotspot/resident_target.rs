@@ -37,9 +37,10 @@ impl Wishes {
         }
         self.last = Some(process);
         let stalled = stalls(process).since(stalls(last));
-        let ns = process.at_ns.saturating_sub(last.at_ns);
-        if tier(signal).is_some_and(|tier| tier.is_short(stalled, ns)) {
-            let until = Nanos(process.at_ns) + LASTS;
+        let at = Nanos(process.at_ns);
+        let span = at - Nanos(last.at_ns);
+        if tier(signal).is_some_and(|tier| tier.is_short(stalled, span)) {
+            let until = at + LASTS;
             self.pressed_until = self.pressed_until.max(until);
         }
     }
@@ -71,7 +72,7 @@ impl Wishes {
 fn stalls(process: Process) -> Stalled {
     Stalled {
         count: process.stalls,
-        ns: process.stall_ns,
+        time: Nanos(process.stall_ns),
     }
 }
 

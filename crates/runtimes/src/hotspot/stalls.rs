@@ -12,6 +12,7 @@
 
 use plimsoll_kernel::clock;
 use plimsoll_kernel::stalls::{Stalled, Stalls, Tier};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{Signal as Told, View};
 use tracing::info;
 
@@ -37,7 +38,7 @@ impl Span {
     pub(super) fn and(self, next: Span) -> Span {
         let sum = |a: Stalled, b: Stalled| Stalled {
             count: a.count.saturating_add(b.count),
-            ns: a.ns.saturating_add(b.ns),
+            time: a.time + b.time,
         };
         let both = self.in_pauses.zip(next.in_pauses);
         Span {
@@ -139,7 +140,7 @@ impl Signal {
             .filter(|view| view.about().signal != Told::Pressure);
         let in_pauses = own.and_then(View::totals).map(|totals| Stalled {
             count: totals.stalls,
-            ns: totals.stall_ns,
+            time: Nanos(totals.stall_ns),
         });
         let before = std::mem::replace(&mut self.in_pauses, in_pauses);
         let both = in_pauses.zip(before);
@@ -190,7 +191,7 @@ impl Signal {
         };
         let at_ns = clock::now().0;
         let stalled = Stalled {
-            ns: stalled.ns.saturating_add(stalls.returning_ns()),
+            time: stalled.time + stalls.returning(),
             ..stalled
         };
         Reading { stalled, at_ns }.since(&mut self.last)
@@ -218,7 +219,7 @@ fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
     Some(Reading {
         stalled: Stalled {
             count: process.stalls,
-            ns: process.stall_ns,
+            time: Nanos(process.stall_ns),
         },
         at_ns: process.at_ns,
     })
@@ -282,7 +283,7 @@ mod tests {
     fn span(ns: u64, count: u64, stalled_ns: u64) -> Span {
         let stalled = Stalled {
             count,
-            ns: stalled_ns,
+            time: Nanos(stalled_ns),
         };
         Span {
             stalled,
@@ -379,7 +380,12 @@ mod tests {
             writer.ended(&Pause::default(), &totals);
             signal.read(view(&page), stalls).in_pauses
         };
-        let of = |count, ns| Some(Stalled { count, ns });
+        let of = |count, ns| {
+            Some(Stalled {
+                count,
+                time: Nanos(ns),
+            })
+        };
         assert_eq!(after(3), None, "what was before us is not ours");
         assert_eq!(after(5), of(2, 20));
         assert_eq!(after(1), of(0, 0), "counters went backwards");

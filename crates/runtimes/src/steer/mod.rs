@@ -151,7 +151,7 @@ impl<'a> Steering<'a> {
             return IDLE;
         };
         self.report(link, &first);
-        let worked = self.target.process.processor_ns().map(Nanos);
+        let worked = self.target.process.processor();
         if self.silence.keeps_away(worked, Instant::now()) {
             return IDLE;
         }
@@ -222,7 +222,7 @@ impl<'a> Steering<'a> {
         match moved {
             Moved::Nothing | Moved::Gone => None,
             Moved::Unanswered { why, .. } => {
-                let worked = self.target.process.processor_ns().map(Nanos);
+                let worked = self.target.process.processor();
                 if self.silence.goes_on(worked, Instant::now()) {
                     warn!(
                         "{why}; it is left alone and asked again every {} s, or when it goes on",
@@ -263,7 +263,7 @@ impl<'a> Steering<'a> {
         let pid = i32::try_from(process.pid).unwrap_or(-1);
         let cliff = Domain::of_process(pid).and_then(|mut domain| {
             let is_cliff = domain.is_cliff()?;
-            Ok(is_cliff.then_some(Bytes(domain.read()?.lowest)))
+            Ok(is_cliff.then_some(domain.read()?.lowest))
         });
         self.goal.cliff = cliff.unwrap_or(self.goal.cliff);
         self.replaced = process.alive() && !self.runtime.runs(&Candidate::look(process.pid));

@@ -4,7 +4,7 @@ use super::kinds::ADDRESSES;
 use crate::Result;
 use crate::harness::job::{Conditions, Ending};
 use crate::harness::libgc::{OURS, SYSTEM, Workload};
-use crate::measurements::libgc::stage::Stage;
+use crate::measurements::libgc::run_workloads::Stage;
 use crate::report::results::{Results, Table};
 use crate::runner::Runner;
 use serde::{Deserialize, Serialize};

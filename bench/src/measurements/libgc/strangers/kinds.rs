@@ -1,8 +1,8 @@
 //! The programs, and what is asked of them.
 
-use crate::harness::foreign;
 use crate::harness::job::Outcome;
 use crate::harness::libgc::Workload;
+use crate::harness::libgc_programs;
 
 /// Something that a run tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ pub(super) fn workloads() -> Vec<Workload> {
         .collect();
     all.push(Workload::bintree(18, 1));
     all.push(Workload::largelive(100, 10_000_000, 1));
-    all.extend(foreign::installed());
+    all.extend(libgc_programs::installed());
     all
 }
 

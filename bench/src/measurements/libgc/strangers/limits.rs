@@ -4,7 +4,7 @@ use super::kinds::LIMITS;
 use crate::Result;
 use crate::harness::job::{Conditions, Ending, Outcome};
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload};
-use crate::measurements::libgc::stage::{Runs, Stage, cell, ratio};
+use crate::measurements::libgc::run_workloads::{Runs, Stage, cell, ratio};
 use crate::progress::Progress;
 use crate::report::plot::Plot;
 use crate::report::results::{Results, Table, number};

@@ -15,7 +15,7 @@ mod kinds;
 mod limits;
 
 use super::pairs::Pair;
-use super::stage::{Stage, cell, ratio, target};
+use super::run_workloads::{Stage, cell, ratio, target};
 use crate::Result;
 use crate::harness::libgc::{OURS, SYSTEM};
 use crate::measurement::{About, Measurement};

@@ -64,9 +64,9 @@ impl<'a> Data<'a> {
             let collector = number(&mut collectors, collector(cell));
             let quanta = (
                 &cell.scheduler,
-                cell.quantum,
-                cell.memory_quantum,
-                &cell.ties,
+                cell.turns.quantum,
+                cell.turns.memory_quantum,
+                &cell.turns.ties,
             );
             let scheduler = number(&mut schedulers, quanta);
             if examples.len() < schedulers.len() {

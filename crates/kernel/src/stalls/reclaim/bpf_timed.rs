@@ -6,6 +6,7 @@ use super::{BEGINS, ENDS, bpf, program};
 use crate::Result;
 use crate::capabilities::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, holds};
 use crate::process::Process;
+use plimsoll_unit::Nanos;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -77,7 +78,7 @@ impl Timed {
         let totals = bpf::read(&self.totals)?;
         Ok(Stalled {
             count: totals[program::COUNT / 8],
-            ns: totals[program::NS / 8],
+            time: Nanos(totals[program::NS / 8]),
         })
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use plimsoll_kernel::stalls::Stalled;
-use plimsoll_unit::{MIB, MILLISECOND};
+use plimsoll_unit::{MIB, MILLISECOND, Nanos};
 
 /// A moment 100 ms after the last one; `stalled_ms` of that time were spent in stalls.
 fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
@@ -20,7 +20,7 @@ fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
 fn span(ms: u64, stalled_ms: u64) -> Span {
     let stalled = Stalled {
         count: stalled_ms,
-        ns: stalled_ms * MILLISECOND,
+        time: Nanos::millis(stalled_ms),
     };
     Span {
         stalled,
@@ -204,7 +204,7 @@ fn the_printed_rule_begins_at_the_first_heap_and_hears_pauses_only() {
             span: Span {
                 in_pauses: Some(Stalled {
                     count: in_pauses,
-                    ns: in_pauses,
+                    time: Nanos(in_pauses),
                 }),
                 ..span(100, 90)
             },
@@ -282,7 +282,7 @@ fn counters_that_go_backwards_begin_anew() {
         span: Span {
             stalled: Stalled {
                 count: u64::MAX,
-                ns: u64::MAX,
+                time: Nanos(u64::MAX),
             },
             in_pauses: None,
             ns: u64::MAX,
@@ -302,7 +302,7 @@ fn few_faults_tell_nothing() {
         feedback.look(&moment(1, 500, 0));
         let stalled = Stalled {
             count: faults,
-            ns: 0,
+            time: Nanos::ZERO,
         };
         feedback.look(&Moment {
             few: 10,

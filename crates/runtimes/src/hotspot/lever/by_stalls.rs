@@ -126,8 +126,8 @@ impl ByStalls {
     fn reach(&mut self, resident: Bytes) -> Bytes {
         let reading = self.domain.as_mut().and_then(|domain| domain.read().ok());
         reading.map_or(Bytes::MAX, |reading| {
-            let kept = (Bytes(reading.capacity) / FREE_PART).min(FREE_MOST);
-            resident + (Bytes(reading.room()) - kept)
+            let kept = (reading.capacity / FREE_PART).min(FREE_MOST);
+            resident + (reading.room() - kept)
         })
     }
 
@@ -139,7 +139,7 @@ impl ByStalls {
             self.pid,
             now.duration().as_secs_f64(),
             stalled.count,
-            stalled.ns / MILLISECOND,
+            stalled.time.0 / MILLISECOND,
             heap.collections(),
             heap.collecting_time().0 / MILLISECOND,
             takes.0 / MIB,

@@ -52,11 +52,11 @@ impl Commands {
         arguments: &[&str],
         timeout: Duration,
     ) -> Result<Reply, Failed> {
-        let (start, before) = (Instant::now(), self.process.processor_ns());
+        let (start, before) = (Instant::now(), self.process.processor());
         let answer = self.attach.command(name, arguments, timeout);
         self.took += start.elapsed().into();
-        if let Some((before, after)) = before.zip(self.process.processor_ns()) {
-            self.processor += Nanos(after) - Nanos(before);
+        if let Some((before, after)) = before.zip(self.process.processor()) {
+            self.processor += after - before;
         }
         match answer {
             Ok(reply) => {

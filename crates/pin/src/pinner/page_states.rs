@@ -1,4 +1,4 @@
-//! Knowledge of the holder and the page cache about pages, for the evidence.
+//! States of pages in the holder and in the page cache, for the evidence.
 
 use crate::descriptors;
 use crate::locked_files::Holder;
@@ -10,12 +10,13 @@ use plimsoll_kernel::mapped::is_listed_as;
 use plimsoll_kernel::page_cache;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::smaps::FileKey;
+use plimsoll_unit::Nanos;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How long files are opened in one round, ns. Each may take as long itself.
-pub(super) const OPENING: u64 = 2_000_000_000;
+/// How long files are opened in one round. Each may take as long itself.
+pub(super) const OPENING: Nanos = Nanos::seconds(2);
 /// The most questions to the page cache in one round, 1 us each: those about halves of runs
 /// (`MAX_HALVING`) leave most of them to other files.
 const MAX_ASKED: u32 = 16_384;
@@ -31,17 +32,20 @@ enum Asked {
     Never,
 }
 
-/// Files that lost pages.
+/// Files that lost pages, about which the page cache is asked.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Queried {
     files: BTreeMap<FileKey, Asked>,
     /// How many of them are open.
     open: usize,
+    left_out: bool,
 }
 
-impl Known {
-    /// Closes files that are not followed any more.
-    pub(super) fn tidy(&mut self, evidence: &Evidence) {
+impl Queried {
+    /// After a round: closes files that are not followed any more. `left_out` when the page cache could have
+    /// been asked about more.
+    pub(super) fn end_round(&mut self, evidence: &Evidence, left_out: bool) {
+        self.left_out = left_out;
         self.retain(|key, _| evidence.file(key).is_some_and(Tracked::is_mapped));
     }
 
@@ -50,6 +54,11 @@ impl Known {
     /// each time.
     pub(super) fn close(&mut self) {
         self.retain(|_, asked| !matches!(asked, Asked::Open(_)));
+    }
+
+    /// Whether the page cache could have been asked about more in the last round.
+    pub(super) fn left_out(&self) -> bool {
+        self.left_out
     }
 
     fn retain(&mut self, mut keep: impl FnMut(&FileKey, &Asked) -> bool) {
@@ -79,29 +88,30 @@ impl Known {
         self.files.insert(key, asked);
     }
 
-    pub(super) fn states<'a>(&'a mut self, holder: &'a Holder) -> World<'a> {
-        World {
-            known: self,
+    /// The states for one round.
+    pub(super) fn states<'a>(&'a mut self, holder: &'a Holder) -> States<'a> {
+        States {
+            queried: self,
             holder,
             asked: 0,
-            end_ns: clock::now().0.saturating_add(OPENING),
+            end: clock::now() + OPENING,
             left_out: false,
         }
     }
 }
 
 /// For one round.
-pub(super) struct World<'a> {
-    known: &'a mut Known,
+pub(super) struct States<'a> {
+    queried: &'a mut Queried,
     holder: &'a Holder,
     asked: u32,
-    /// No file is opened any more from then on, monotonic ns.
-    end_ns: u64,
+    /// No file is opened any more from then on, monotonic.
+    end: Nanos,
     /// Something was not asked that could have been.
     left_out: bool,
 }
 
-impl World<'_> {
+impl States<'_> {
     /// Whether something was not asked that could have been.
     pub(super) fn left_out(&self) -> bool {
         self.left_out
@@ -110,21 +120,21 @@ impl World<'_> {
     /// Whether there may be one more question, about this file.
     fn may_ask(&self, key: &FileKey) -> bool {
         self.asked < MAX_ASKED
-            && match self.known.files.get(key) {
+            && match self.queried.files.get(key) {
                 Some(asked) => matches!(asked, Asked::Open(_)),
-                None => self.known.open < descriptors::queried() && clock::now().0 < self.end_ns,
+                None => self.queried.open < descriptors::queried() && clock::now() < self.end,
             }
     }
 }
 
-impl PageStates for World<'_> {
+impl PageStates for States<'_> {
     fn held(&self, file: FileKey, block: u64) -> u16 {
         self.holder.held(&file).map_or(0, |set| set.of_block(block))
     }
 
     fn cached(&mut self, key: FileKey, file: &Tracked, run: &Run) -> Cached {
         // A file about which the page cache says nothing costs no question.
-        if matches!(self.known.files.get(&key), Some(Asked::Never)) {
+        if matches!(self.queried.files.get(&key), Some(Asked::Never)) {
             return Cached::Unknown;
         }
         if !self.may_ask(&key) {
@@ -132,11 +142,11 @@ impl PageStates for World<'_> {
             return Cached::NotAsked;
         }
         self.asked += 1;
-        if !self.known.files.contains_key(&key) {
-            self.known.open(key, file);
+        if !self.queried.files.contains_key(&key) {
+            self.queried.open(key, file);
         }
-        let Some(Asked::Open(open)) = self.known.files.get(&key) else {
-            return match self.known.files.get(&key) {
+        let Some(Asked::Open(open)) = self.queried.files.get(&key) else {
+            return match self.queried.files.get(&key) {
                 Some(Asked::Late) => Cached::NotAsked,
                 // Opening was not begun.
                 None if file.seen_at.is_some() => Cached::NotAsked,
@@ -146,11 +156,11 @@ impl PageStates for World<'_> {
         let page = page_size();
         let bytes = run.start.saturating_mul(page)..run.end.saturating_mul(page);
         match page_cache::of(open, Path::new(&file.path), bytes) {
-            Ok(found) => Cached::Pages(found.cached / page),
+            Ok(found) => Cached::Pages((found.cached / page).0),
             Err(_) => {
                 // This kernel does not say, or not us.
-                self.known.open -= 1;
-                self.known.files.insert(key, Asked::Never);
+                self.queried.open -= 1;
+                self.queried.files.insert(key, Asked::Never);
                 Cached::Unknown
             }
         }
@@ -169,32 +179,33 @@ mod tests {
     #[test]
     fn what_is_beyond_the_bounds_is_told_apart_from_what_can_never_be_asked() {
         let (holder, file) = (Holder::default(), Tracked::default());
-        let mut known = Known {
+        let mut queried = Queried {
             files: BTreeMap::from([
                 (key(1), open()),
                 (key(2), Asked::Late),
                 (key(3), Asked::Never),
             ]),
             open: descriptors::queried(),
+            left_out: false,
         };
-        let ask = |world: &mut World<'_>, inode| world.cached(key(inode), &file, &(0..4));
-        let mut world = known.states(&holder);
-        assert_eq!(ask(&mut world, 1), Cached::Pages(0));
-        assert_eq!(ask(&mut world, 3), Cached::Unknown);
-        assert!(!world.left_out());
+        let ask = |states: &mut States<'_>, inode| states.cached(key(inode), &file, &(0..4));
+        let mut states = queried.states(&holder);
+        assert_eq!(ask(&mut states, 1), Cached::Pages(0));
+        assert_eq!(ask(&mut states, 3), Cached::Unknown);
+        assert!(!states.left_out());
         // It did not open in time, and of others as many as may be are open.
-        assert_eq!(ask(&mut world, 2), Cached::NotAsked);
-        assert_eq!(ask(&mut world, 4), Cached::NotAsked);
-        assert!(world.left_out());
-        world.asked = MAX_ASKED;
-        assert_eq!(ask(&mut world, 1), Cached::NotAsked);
-        assert_eq!(ask(&mut world, 3), Cached::Unknown);
+        assert_eq!(ask(&mut states, 2), Cached::NotAsked);
+        assert_eq!(ask(&mut states, 4), Cached::NotAsked);
+        assert!(states.left_out());
+        states.asked = MAX_ASKED;
+        assert_eq!(ask(&mut states, 1), Cached::NotAsked);
+        assert_eq!(ask(&mut states, 3), Cached::Unknown);
         // Those that are open are closed at each choice.
-        known.close();
-        assert_eq!((known.open, known.files.len()), (0, 2));
-        let mut world = known.states(&holder);
-        world.end_ns = 0;
-        assert_eq!(ask(&mut world, 1), Cached::NotAsked);
-        assert!(world.left_out());
+        queried.close();
+        assert_eq!((queried.open, queried.files.len()), (0, 2));
+        let mut states = queried.states(&holder);
+        states.end = Nanos::ZERO;
+        assert_eq!(ask(&mut states, 1), Cached::NotAsked);
+        assert!(states.left_out());
     }
 }

@@ -1,5 +1,6 @@
 //! How many events a second of processor time are simulated on this machine, under each collector and
-//! scheduler: `cargo run --release -p plimsoll-sim --example speed [PROGRAM [SHORTEN [ROUNDS [CELL]]]]`.
+//! scheduler:
+//! `cargo run --release -p plimsoll-sim --example simulation-speed [PROGRAM [SHORTEN [ROUNDS [CELL]]]]`.
 //! Everything is in memory, on one thread. `CELL` is a part of the names of those that are wanted.
 
 use plimsoll_kernel::clock;

@@ -1,5 +1,5 @@
 //! How many events a second are written and read on this machine: `cargo run --release -p plimsoll-trace
-//! --example speed [PROGRAM [SHORTEN]]`. Everything is in memory, on one thread.
+//! --example codec-speed [PROGRAM [SHORTEN]]`. Everything is in memory, on one thread.
 
 use plimsoll_trace::check::check;
 use plimsoll_trace::order::Recorded;

@@ -1,6 +1,6 @@
 //! Workloads in less memory than they would take, with several collectors.
 
-use super::stage::{Runs, Stage, cell, ratio};
+use super::run_workloads::{Runs, Stage, cell, ratio};
 use crate::Result;
 use crate::harness::ground::SWAP;
 use crate::harness::job::{Conditions, Outcome};
