@@ -30,7 +30,7 @@ pub struct Trigger {
 
 impl Trigger {
     /// Before the first pause.
-    pub const fn new() -> Trigger {
+    pub const fn before_the_first() -> Trigger {
         Trigger {
             used: AtomicU64::new(UNKNOWN),
             allocated: AtomicU64::new(0),
@@ -88,7 +88,7 @@ mod tests {
             above: 10 * INTERVAL,
             times: 3,
         });
-        let trigger = Trigger::new();
+        let trigger = Trigger::before_the_first();
         assert_eq!(
             until_asked(&trigger, bound),
             99,
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn one_thread_collects_at_a_time() {
-        let trigger = Trigger::new();
+        let trigger = Trigger::before_the_first();
         trigger.pause_ended(1);
         let bound = Some(Bound { above: 0, times: 9 });
         trigger.allocated(bound, || {

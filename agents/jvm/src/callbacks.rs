@@ -51,7 +51,7 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// Counts the bytes that the program allocates.
-static TRIGGER: Trigger = Trigger::new();
+static TRIGGER: Trigger = Trigger::before_the_first();
 /// The environment that tells of them; null for none. A profiler may want the machine to tell it instead.
 static COUNTING: AtomicPtr<Env> = AtomicPtr::new(std::ptr::null_mut());
 /// The page, for threads other than that of the pauses.

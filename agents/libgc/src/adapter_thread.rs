@@ -271,7 +271,6 @@ impl Helper {
         // Memory is read before the counters, so that allocations between the two reads do not
         // count as memory outside the heap.
         let own_memory::Memory { resident, swapped } = own_memory::memory().unwrap_or_default();
-        let resident = resident;
         release::saw_swapped(swapped);
         let heap = Heap::read(self.gc);
         let other = PUBLISHED.other_is_at_least(resident - heap.mapped);

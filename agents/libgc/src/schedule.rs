@@ -223,10 +223,7 @@ mod tests {
 
     #[test]
     fn heap_that_is_swapped_out_does_not_make_the_rest_look_smaller() {
-        let memory = |resident: Bytes, swapped: Bytes| Memory {
-            resident: resident.0,
-            swapped: swapped.0,
-        };
+        let memory = |resident: Bytes, swapped: Bytes| Memory { resident, swapped };
         let all_in = memory(Bytes::mib(130), Bytes::ZERO);
         assert_eq!(
             other(Bytes::ZERO, all_in, Bytes::mib(100), Bytes::ZERO),

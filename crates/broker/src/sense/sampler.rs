@@ -13,7 +13,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
-use plimsoll_unit::{Bytes, Nanos};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;

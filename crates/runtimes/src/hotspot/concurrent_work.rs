@@ -148,7 +148,7 @@ mod tests {
             order.send(()).unwrap();
             let (tid, spent) = told.recv().unwrap();
             // The kernel's number for a thread that runs is as old as the last tick.
-            while own.thread_processor_ns(tid).map(Nanos) < Some(spent) {
+            while own.thread_processor(tid) < Some(spent) {
                 std::thread::yield_now();
             }
         };

@@ -20,7 +20,7 @@ use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_kernel::clock;
 use plimsoll_programs::Candidate;
-use plimsoll_unit::{Bytes, MIB, Nanos};
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::messages::Report;
 use reach::{IDLE, alone};
 use silence::Silence;
