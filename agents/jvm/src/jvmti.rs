@@ -31,7 +31,7 @@ pub enum Event {
     Start = 81,
     /// It ends.
     Finish = 82,
-    /// About every so many bytes, an object is allocated. Since Java 11.
+    /// An object is allocated: one in each interval of bytes. Since Java 11.
     Allocated = 86,
 }
 
@@ -227,7 +227,7 @@ impl Jvmti {
         unsafe { ((*(*env).functions).force_garbage_collection)(env) == OK }
     }
 
-    /// Has the machine tell of an object for about every `interval` bytes that are allocated, from any thread.
+    /// Has the machine tell of one object in about `interval` bytes that are allocated, from any thread.
     /// Returns whether it does: another agent may have that already. `self` is of [`Jvmti::that_counts`].
     pub fn count(&self, callbacks: &Callbacks, interval: u64) -> bool {
         let env = self.0.as_ptr();

@@ -31,7 +31,8 @@
 //! stay here, one thread at a time. [`nested_pauses`]: pauses within others. [`page`]: the memory file.
 //! [`machine`]: the tables for debuggers. [`counters`]: the kinds of pauses. [`heap`]: giving back, and why
 //! that is safe, for Serial and Parallel by [`spaces`], for G1 by [`regions`]; [`layout`]: where regions are
-//! described; [`byte_trigger`]: collections at a bound; [`retained_free`]: how much is kept; [`ranges`]: mappings and resident pages.
+//! described; [`byte_trigger`]: collections at a bound; [`retained_free`]: how much is kept; [`ranges`]:
+//! mappings and resident pages.
 //! [`stall_signal`]: stalls and faults; [`time_budget`]: how often they are read. [`pauses`]: joins these
 //! within a pause. [`polling_thread`]: a thread, for concurrent collectors. [`fuzz`]: for fuzzers.
 

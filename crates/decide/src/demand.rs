@@ -150,8 +150,8 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// quarter from the best. That costs a thirtieth more collection time: less than the collections by
 /// which a heap follows a new limit.
 ///
-/// Another rate counts only when it [stays](super::allocation_rhythm). A program that pauses or works for a moment
-/// would move memory, and move it back, by collections of its own and of others.
+/// Another rate counts only when it [stays](super::allocation_rhythm). A program that pauses or works for a
+/// moment would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.adapter.collector, &node.adapter.reported);
     let mut new = Collector {

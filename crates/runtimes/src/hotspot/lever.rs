@@ -33,17 +33,14 @@ use crate::lever::{Goal, Lever, Moved, Reach, Refusal, Sample};
 use agent::Agent;
 use by_stalls::{ByStalls, Look};
 use collection::Requests;
-use commands::{Commands, Failed};
+use commands::{COMMAND, Commands, Failed};
 use counters::Counters;
 use memory::{Memory, Use};
 use moved_flags::MovedFlags;
 use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 use plimsoll_wire::messages::Report;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tracing::{debug, info, warn};
-
-/// How long a command that needs no work may take.
-const COMMAND: Duration = Duration::from_secs(5);
 
 /// Begins to ask a machine what it is; it may just be starting.
 pub(super) fn begin(target: Target<'_>) -> Reach<'_> {

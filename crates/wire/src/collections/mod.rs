@@ -25,7 +25,7 @@
 //! | 512 | why nothing is given back: length, text; empty where it is | with the collections |
 //! | 1024 | resident: bytes of the heap that may stay resident ([`Wish`]) | by the adapter |
 //! | 1032 | when the adapter last wrote | by the adapter, last |
-//! | 1040 | bound of the heap, how many collections above it: two words ([`Bound`]); the largest number for none | by the adapter |
+//! | 1040 | bound of the heap ([`Bound`]), two words; the largest number for none | by the adapter |
 //! | 2048 | the last 32 pauses ([`Pause`]); number `n` (from 1) in slot `n % 32` | with the collections |
 //!
 //! Each sequence is a lock for one writer: odd during a write, 0 before the first. Readers take no

@@ -119,7 +119,7 @@ pub(super) fn size(seen: &Seen, levers: &Levers) -> Bytes {
     }
 }
 
-/// The size of which `used` are the rest beside a free part of this many percent.
+/// The size that has this many percent free when `used` is in use.
 pub(super) fn sized(used: Bytes, percent: u64) -> Bytes {
     Bytes((used.0 as f64 * 100.0 / (100 - percent.min(99)) as f64) as u64)
 }

@@ -23,8 +23,9 @@ impl AllocationRate {
         self.began = now;
     }
 
-    /// Takes in one moment, with this number of `collections` since the last one. Returns the bytes that the
-    /// program allocated from the begin of the measurement to the last of these collections, if there was one.
+    /// Takes in one moment, with this number of `collections` since the last one. Returns the bytes that
+    /// the program allocated from the begin of the measurement to the last of these collections, if there
+    /// was one.
     pub(super) fn look(&mut self, seen: &Seen, collections: u64) -> Option<f64> {
         let seconds = (seen.now - self.began).duration().as_secs_f64();
         if collections > 0 && seconds > 0.0 {

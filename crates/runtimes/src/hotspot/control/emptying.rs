@@ -6,8 +6,8 @@
 //! goes only in the young collections after it, which are seldom in a large heap. So a collection that stops
 //! the program is used instead, as for heaps that can be sized.
 //!
-//! An agent that counts what is allocated collects by itself when the heap comes to its bound, as a rule before
-//! a look shows it. It is granted some such collections at each look, by the same allowance.
+//! An agent that counts what is allocated collects by itself when the heap comes to its bound, as a rule
+//! before a look shows it. It is granted some such collections at each look, by the same allowance.
 
 use super::collection_budget::Allowance;
 use super::observation::{Action, SMALL, Seen, tolerance};

@@ -170,8 +170,8 @@ impl Control {
         !self.ratios.resizing() && seen.heap.committed() <= most && seen.limit < least
     }
 
-    /// Whether an agent that counts what is allocated would help now: the heap is to be emptied, and nearly as
-    /// full as it may be.
+    /// Whether an agent that counts what is allocated would help now: the heap is to be emptied, and nearly
+    /// as full as it may be.
     pub fn nears_emptying(&self, seen: &Seen) -> bool {
         let emptied = self.levers.sized_by == SizedBy::Fixed || self.is_least(seen);
         let near = seen.uses + seen.limit / NEAR > seen.limit;

@@ -7,8 +7,7 @@
 //! warnings with exactly the tag `gc` are switched off for the time of our own request. Where the log was
 //! configured by anybody, it stays as it is.
 
-use super::COMMAND;
-use super::commands::{Commands, Failed};
+use super::commands::{COMMAND, Commands, Failed};
 use crate::hotspot::agent::request::{self, Request};
 use crate::hotspot::sizing_flags::Trigger;
 use crate::process::Process;

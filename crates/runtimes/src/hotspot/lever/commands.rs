@@ -7,6 +7,9 @@ use plimsoll_unit::Nanos;
 use std::time::{Duration, Instant};
 use tracing::debug;
 
+/// How long a command that needs no work may take.
+pub(super) const COMMAND: Duration = Duration::from_secs(5);
+
 /// Why a command was not carried out.
 pub(super) enum Failed {
     /// The machine ended.
