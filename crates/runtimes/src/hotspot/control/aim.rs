@@ -3,7 +3,7 @@
 use super::observation::Seen;
 use super::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::Bytes;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
 /// come in steps.
@@ -95,12 +95,20 @@ fn least(live: Bytes, levers: &Levers) -> Bytes {
     set.max(live * levers.least_percent / 100)
 }
 
+/// With an agent, room is left for so much garbage in the old generation as arrives in this time. Then a
+/// collection of the whole heap is due, which is asked for.
+const ARRIVES: Nanos = Nanos::seconds(10);
+
 /// The size of the young generation that fills the room left by the old one, and the part of it
 /// that is resident.
 fn young_for(room: Bytes, live: Bytes, seen: &Seen, watch: &Watch) -> (Bytes, f64) {
     let young = &seen.heap.young;
-    let resident = live.max(watch.touched.old.min(seen.heap.old.capacity));
-    let rest = room - resident;
+    let rest = if seen.empties {
+        let rest = room - live;
+        rest - watch.promotion.within(ARRIVES).min(rest / 2)
+    } else {
+        room - live.max(watch.touched.old_resident(seen))
+    };
     // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
     if rest < watch.touched.young {
         return (rest, 1.0);

@@ -31,6 +31,10 @@ impl Ratios {
         }
         let room = watch.heap_size.at(seen);
         if !refuses(&held, seen, watch) && self.old.tightens(room, seen, levers, watch) {
+            if seen.empties {
+                // The agent gives all of it back, at the size that the heap has.
+                return stay(vec![Action::Collect]);
+            }
             let way = Way {
                 tight: true,
                 urgent: true,
