@@ -31,12 +31,9 @@ impl Ratios {
         }
         let room = watch.heap_size.at(seen);
         if !refuses(&held, seen, watch) && self.old.tightens(room, seen, levers, watch) {
-            if seen.empties {
-                // The agent gives all of it back, at the size that the heap has.
-                return stay(vec![Action::Collect]);
-            }
             let way = Way {
-                tight: true,
+                // An agent gives all garbage back, at whatever size.
+                tight: !seen.empties,
                 urgent: true,
                 ..Way::default()
             };

@@ -3,7 +3,7 @@
 //!
 //! A full collection at a low ratio returns this memory. If garbage fills the old generation again
 //! at once, it is left to the machine's own collections, and all that is committed counts as
-//! resident. With an agent, one collection at the same size does: the agent gives back what it frees.
+//! resident. With an agent, one collection at the final ratio does: the agent gives back what it frees.
 
 use crate::hotspot::control::observation::{Seen, tolerance};
 use crate::hotspot::control::watch::Watch;
