@@ -60,7 +60,7 @@ use collection_budget::Allowance;
 use emptying::Emptying;
 use idle::Idle;
 pub(super) use observation::RETURNING;
-pub use observation::{Action, Seen};
+pub use observation::{Action, AtBound, Seen};
 use plimsoll_unit::{Bytes, Nanos};
 pub use watch::Facts;
 use watch::Watch;
