@@ -202,7 +202,7 @@ impl<'a> HotSpotLever<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             beside: self.beside.as_ref().and_then(Beside::as_pauses),
             empties: self.agent.empties(),
-            at_bound: self.requests.counts().then(|| self.agent.asked()),
+            at_bound: self.requests.counts().then(|| self.agent.at_bound()),
             heap,
             ..Seen::default()
         };

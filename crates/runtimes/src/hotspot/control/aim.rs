@@ -3,7 +3,7 @@
 use super::observation::Seen;
 use super::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
-use plimsoll_unit::Bytes;
+use plimsoll_unit::{Bytes, Nanos};
 
 /// The wanted size and the size that the ratios can produce. Ratios are whole percentages, so sizes
 /// come in steps.
@@ -95,14 +95,37 @@ fn least(live: Bytes, levers: &Levers) -> Bytes {
     set.max(live * levers.least_percent / 100)
 }
 
+/// With an agent, room is left for so much garbage in the old generation as arrives in this time. Then a
+/// collection of the whole heap is due, which is asked for.
+const ARRIVES: Nanos = Nanos::seconds(10);
+
+/// The garbage that arrives in that time, or half of the room if that is less.
+fn arriving(room: Bytes, live: Bytes, watch: &Watch) -> Bytes {
+    watch.promotion.within(ARRIVES).min((room - live) / 2)
+}
+
+/// The part of the room that an old generation with an agent leaves free for garbage that has not arrived yet.
+pub(super) fn awaited(room: Bytes, seen: &Seen, levers: &Levers, watch: &Watch) -> Bytes {
+    let live = watch.live.bytes;
+    match levers.sized_by {
+        SizedBy::OldRatios { .. } if seen.empties => {
+            arriving(room, live, watch) - (seen.heap.old.used - live)
+        }
+        _ => Bytes::ZERO,
+    }
+}
+
 /// The size of the young generation that fills the room left by the old one, and the part of it
 /// that is resident.
 fn young_for(room: Bytes, live: Bytes, seen: &Seen, watch: &Watch) -> (Bytes, f64) {
     let young = &seen.heap.young;
-    let resident = live.max(watch.touched.old.min(seen.heap.old.capacity));
-    let rest = room - resident;
+    let rest = if seen.empties {
+        room - live - arriving(room, live, watch)
+    } else {
+        room - live.max(watch.touched.old_resident(seen))
+    };
     // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
-    if rest < watch.touched.young {
+    if seen.empties || rest < watch.touched.young {
         return (rest, 1.0);
     }
     let part = young.first_max.0.max(1) as f64 / young.max.0.max(1) as f64 + 0.03;

@@ -10,7 +10,7 @@
 //! before a look shows it. It is granted some such collections at each look, by the same allowance.
 
 use super::collection_budget::Allowance;
-use super::observation::{Action, SMALL, Seen, tolerance};
+use super::observation::{Action, AtBound, SMALL, Seen, tolerance};
 use super::watch::Watch;
 use plimsoll_unit::{Bytes, Nanos};
 
@@ -53,7 +53,7 @@ impl Emptying {
             allowance.judged(less || !over, seen.now);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
-        self.account(seen, watch, allowance);
+        self.account(seen, allowance);
         let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > Bytes::ZERO;
         let must = allowance.must(seen.now);
         let granted = if seen.empties && may && must {
@@ -61,7 +61,11 @@ impl Emptying {
         } else {
             0
         };
-        self.granted = seen.at_bound.unwrap_or(0).saturating_add(granted);
+        self.granted = seen
+            .at_bound
+            .unwrap_or_default()
+            .asked
+            .saturating_add(granted);
         let idle = !seen.heap.collecting && must;
         if !(seen.empties && over && may && idle) {
             return Vec::new();
@@ -81,15 +85,16 @@ impl Emptying {
     }
 
     /// Spends and judges the collections that the agent asked for since the last look.
-    fn account(&mut self, seen: &Seen, watch: &Watch, allowance: &mut Allowance) {
-        let asked = seen.at_bound.unwrap_or(self.asked_for);
+    fn account(&mut self, seen: &Seen, allowance: &mut Allowance) {
         let whole = seen.heap.work[1].time;
         let took = whole - std::mem::replace(&mut self.whole, whole);
+        let Some(AtBound { asked, left }) = seen.at_bound else {
+            return;
+        };
         let more = asked.saturating_sub(std::mem::replace(&mut self.asked_for, asked));
         if more > 0 {
             allowance.spend(took);
-            let left = watch.live.estimate(seen) + seen.native;
-            allowance.judged(left <= seen.limit, seen.now);
+            allowance.judged(left + seen.native <= seen.limit, seen.now);
         }
     }
 }

@@ -23,6 +23,7 @@
 //! | `touched` | the part of a heap that can have been touched |
 //! | `activity` | whether a program works |
 //! | `allocation_rate` | how fast it allocates |
+//! | `promotion` | how fast an old generation fills |
 //! | `cost` | the part of a program's time that goes into collections |
 //! | `limit_changes` | changes of the limit, and how long the machine takes to follow them |
 //! | `peak_use` | the highest use lately |
@@ -47,6 +48,7 @@ mod limit_changes;
 mod live;
 mod observation;
 mod peak_use;
+mod promotion;
 mod ratios;
 mod soft_max;
 mod touched;
@@ -58,7 +60,7 @@ use collection_budget::Allowance;
 use emptying::Emptying;
 use idle::Idle;
 pub(super) use observation::RETURNING;
-pub use observation::{Action, Seen};
+pub use observation::{Action, AtBound, Seen};
 use plimsoll_unit::{Bytes, Nanos};
 pub use watch::Facts;
 use watch::Watch;

@@ -39,8 +39,8 @@ pub struct Seen {
     pub beside: Option<Nanos>,
     /// An agent gives back what is above the limit at the end of each collection.
     pub empties: bool,
-    /// Collections that the agent asked for by itself, at its bound; `None` where it does not do that.
-    pub at_bound: Option<u64>,
+    /// The collections that the agent asks for by itself, at its bound; `None` where it does not do that.
+    pub at_bound: Option<AtBound>,
     /// Its heap.
     pub heap: Snapshot,
 }
@@ -57,6 +57,15 @@ impl Seen {
     pub(super) fn collecting(&self) -> Nanos {
         self.beside.unwrap_or(self.heap.collecting_time())
     }
+}
+
+/// The agent's own collections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtBound {
+    /// How many it asked for so far.
+    pub asked: u64,
+    /// The heap that its last pause left in use.
+    pub left: Bytes,
 }
 
 /// One thing to do to the machine. A list of them is carried out in order.

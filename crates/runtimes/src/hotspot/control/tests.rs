@@ -494,7 +494,10 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         major_faults: 0,
         beside: (owed % 5 == 0).then_some(Nanos(uses.rotate_left(17))),
         empties: owed.is_multiple_of(2),
-        at_bound: owed.is_multiple_of(4).then_some(native.rotate_left(11)),
+        at_bound: owed.is_multiple_of(4).then_some(AtBound {
+            asked: native.rotate_left(11),
+            left: Bytes(uses),
+        }),
         heap,
     })
 }

@@ -34,6 +34,17 @@ impl Touched {
         self.young_capacity = young.capacity;
     }
 
+    /// The part of the old generation that is resident. An agent gives back what is free in it, at the end of
+    /// each pause.
+    pub(super) fn old_resident(&self, seen: &Seen) -> Bytes {
+        let old = &seen.heap.old;
+        if seen.empties {
+            old.used
+        } else {
+            self.old.min(old.capacity)
+        }
+    }
+
     /// The most of this heap that can have been touched. With generations the old one is filled from
     /// its start.
     pub(super) fn most(&self, heap: &Snapshot, levers: &Levers) -> Bytes {

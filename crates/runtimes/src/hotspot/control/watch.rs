@@ -9,6 +9,7 @@ use super::limit_changes::LimitChanges;
 use super::live::Live;
 use super::observation::Seen;
 use super::peak_use::PeakUse;
+use super::promotion::Promotion;
 use super::touched::Touched;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use plimsoll_unit::{Bytes, Nanos};
@@ -45,6 +46,8 @@ pub(super) struct Watch {
     pub(super) live: Live,
     /// The part of the heap that can have been touched.
     pub(super) touched: Touched,
+    /// How fast the old generation fills.
+    pub(super) promotion: Promotion,
     /// How much of a processor the program uses.
     pub(super) activity: Activity,
     /// How fast it allocates, as collections tell.
@@ -68,6 +71,7 @@ impl Watch {
         let news = self.collections.look(seen);
         self.live.look(seen, levers, news.stopped);
         self.touched.look(seen, news);
+        self.promotion.look(seen, news);
         self.activity.look(seen);
         let generational = levers.sized_by != SizedBy::SoftMax;
         let tells_live = if generational {

@@ -2,6 +2,7 @@
 
 use crate::hotspot::agent::{Page, Told, Tries, in_machine};
 use crate::hotspot::attach::Attach;
+use crate::hotspot::control::AtBound;
 use crate::hotspot::machine::Machine;
 use crate::hotspot::options::gives_touched;
 use crate::hotspot::resident_target::Wishes;
@@ -71,10 +72,13 @@ impl Agent {
         self.kept.is_none() && view.is_some_and(|view| view.refusal().is_none())
     }
 
-    /// Collections that it asked for at its bound so far; 0 if that cannot be read.
-    pub(super) fn asked(&self) -> u64 {
+    /// The collections that it asked for at its bound; none if that cannot be read.
+    pub(super) fn at_bound(&self) -> AtBound {
         let totals = self.view().and_then(|view| view.totals());
-        totals.map_or(0, |totals| totals.asked)
+        totals.map_or_else(AtBound::default, |totals| AtBound {
+            asked: totals.asked,
+            left: Bytes(totals.used),
+        })
     }
 
     /// Tells it how much of the heap may stay resident at the end of the next collection, if the process may

@@ -32,7 +32,8 @@ impl Ratios {
         let room = watch.heap_size.at(seen);
         if !refuses(&held, seen, watch) && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
-                tight: true,
+                // An agent gives all garbage back, at whatever size.
+                tight: !seen.empties,
                 urgent: true,
                 ..Way::default()
             };

@@ -3,9 +3,9 @@
 //!
 //! A full collection at a low ratio returns this memory. If garbage fills the old generation again
 //! at once, it is left to the machine's own collections, and all that is committed counts as
-//! resident.
+//! resident. With an agent, one collection at the final ratio does: the agent gives back what it frees.
 
-use crate::hotspot::control::observation::Seen;
+use crate::hotspot::control::observation::{Seen, tolerance};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
 use plimsoll_unit::{Bytes, Nanos};
@@ -27,11 +27,11 @@ pub(super) struct OldGeneration {
 impl OldGeneration {
     /// Whether garbage fills the generation, so that all that is committed is resident.
     pub(super) fn fills(&self, seen: &Seen) -> bool {
-        seen.now < self.fills_until
+        seen.now < self.fills_until && !seen.empties
     }
 
-    /// Whether to make the old generation small, because the program is over its limit with `room`
-    /// bytes for its heap. Notes the time if so.
+    /// Whether to collect the garbage of the old generation, because the program is over its limit with
+    /// `room` bytes for its heap. Notes the time if so.
     pub(super) fn tightens(
         &mut self,
         room: Bytes,
@@ -40,7 +40,12 @@ impl OldGeneration {
         watch: &Watch,
     ) -> bool {
         let as_planned = self.fills(seen) && seen.heap.committed() <= room;
-        if stale(seen, levers, watch) <= seen.limit / 7 || as_planned {
+        let much = if seen.empties {
+            (seen.uses - seen.limit).max(tolerance(seen.limit))
+        } else {
+            seen.limit / 7
+        };
+        if stale(seen, levers, watch) <= much || as_planned {
             return false;
         }
         // It filled again so soon because garbage arrives that fast.
@@ -55,9 +60,7 @@ impl OldGeneration {
 /// Bytes of the old generation that are resident but not live.
 fn stale(seen: &Seen, levers: &Levers, watch: &Watch) -> Bytes {
     match levers.sized_by {
-        SizedBy::OldRatios { .. } => {
-            watch.touched.old.min(seen.heap.old.capacity) - watch.live.bytes
-        }
+        SizedBy::OldRatios { .. } => watch.touched.old_resident(seen) - watch.live.bytes,
         _ => Bytes::ZERO,
     }
 }

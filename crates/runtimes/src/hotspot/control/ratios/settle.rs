@@ -3,7 +3,7 @@
 
 use super::Ratios;
 use super::state::Held;
-use crate::hotspot::control::aim::{Aim, size};
+use crate::hotspot::control::aim::{Aim, awaited, size};
 use crate::hotspot::control::observation::{Action, Seen, slack, tolerance};
 use crate::hotspot::control::watch::Watch;
 use crate::hotspot::sizing_flags::{Levers, SizedBy};
@@ -72,7 +72,8 @@ impl Ratios {
         let signed = |bytes: Bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX);
         let peak = watch.peak.most();
         let below = seen.limit - tolerance(seen.limit);
-        let gap = below - peak - aim.unused();
+        let awaited = awaited(watch.heap_size.at(seen), seen, levers, watch);
+        let gap = below - peak - aim.unused() - awaited;
         let corrected = self.learned.bias.saturating_add(signed(gap));
         if levers.sized_by != SizedBy::HeapRatios {
             return corrected;

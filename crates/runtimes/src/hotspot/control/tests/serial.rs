@@ -40,6 +40,10 @@ struct Serial {
     max: u64,
     /// The part of an excess that the next collection gives up, percent.
     factor: u64,
+    /// Each collection gives up only a part of an excess, as without our flags.
+    by_steps: bool,
+    /// An agent gives back what is free beyond the limit.
+    agent: bool,
     /// The part of the young generation that is resident where it was filled, percent.
     resident: u64,
     seen: Seen,
@@ -51,8 +55,13 @@ struct Serial {
 
 impl Serial {
     fn new(live: u64, rates: (u64, u64)) -> (Control, Serial) {
+        Serial::with_steps(live, rates, 4)
+    }
+
+    /// One whose shrinking takes this many collections.
+    fn with_steps(live: u64, rates: (u64, u64), collections: u32) -> (Control, Serial) {
         let mut levers = levers(SizedBy::OldRatios { new_ratio: 2 }, false);
-        levers.shrink_collections = 4;
+        levers.shrink_collections = collections;
         levers.least_percent = 105;
         let old = Part {
             capacity: (live + 8) * MIB,
@@ -75,6 +84,8 @@ impl Serial {
             min: 40,
             max: 70,
             factor: 0,
+            by_steps: collections > 1,
+            agent: false,
             resident: 100,
             seen,
             forced: 0,
@@ -108,6 +119,9 @@ impl Serial {
             self.old.used += (eden as f64 * self.rates.1 as f64 / self.rates.0 as f64) as u64;
             self.old.capacity = self.old.capacity.max(self.old.used);
             self.old.touched = self.old.touched.max(self.old.used);
+            if self.agent {
+                self.old.touched = self.old.used;
+            }
             if self.old.used > MAX.1 {
                 self.collect();
             }
@@ -125,11 +139,17 @@ impl Serial {
         if capacity < sized(self.min) {
             self.old.resize(sized(self.min).min(MAX.1));
         } else if self.max < 100 && capacity > sized(self.max) {
-            self.factor = if factor == 0 { 10 } else { 100.min(factor * 4) };
+            let next = if factor == 0 { 10 } else { 100.min(factor * 4) };
+            self.factor = if self.by_steps { next } else { 100 };
+            let factor = if self.by_steps { factor } else { 100 };
             self.old
                 .resize(capacity - (capacity - sized(self.max)) / 100 * factor);
         }
         self.young.resize((self.old.capacity / 2).min(MAX.0));
+        if self.agent {
+            self.old.touched = self.old.used;
+            self.young.touched = 0;
+        }
     }
 
     fn act(&mut self, control: &mut Control, action: Action) {
@@ -148,6 +168,7 @@ impl Serial {
 
     fn look(&mut self, limit: u64) {
         (self.seen.limit, self.seen.uses) = (Bytes::mib(limit), Bytes(self.uses()));
+        self.seen.empties = self.agent;
         let heap = &mut self.seen.heap;
         heap.young = Generation {
             capacity: Bytes(self.young.capacity),
@@ -225,5 +246,34 @@ fn garbage_that_becomes_old_does_not_take_it_far_beyond_its_limit() {
         let (peak, forced) = (serial.peak / MIB, serial.forced);
         assert!(peak <= 190 + 190 / 7, "{live}, {rate}: {peak}");
         assert!(forced < 100, "{live}, {rate}: {forced} collections");
+    }
+}
+
+/// One collection frees what is garbage, and the program goes on with the same size.
+#[test]
+fn with_an_agent_the_heap_is_not_made_small_to_get_rid_of_garbage() {
+    for (live, rate) in [(60, 1), (60, 4), (40, 8), (90, 4)] {
+        let (mut control, mut serial) = Serial::with_steps(live, (200, rate), 1);
+        serial.agent = true;
+        serial.run(&mut control, 600, 6);
+        serial.run(&mut control, 190, 15);
+        let (forced, least) = (serial.forced, serial.young.capacity * 9 / 10);
+        for _ in 0..30 {
+            serial.run(&mut control, 190, 1);
+            let young = serial.young.capacity;
+            assert!(
+                young >= least,
+                "{live}, {rate}: {} of {}",
+                young / MIB,
+                least / MIB
+            );
+        }
+        serial.run(&mut control, 190, 30);
+        let (peak, forced) = (serial.peak / MIB, serial.forced - forced);
+        assert!(peak <= 190 + 190 / 20, "{live}, {rate}: {peak}");
+        assert!(
+            forced <= 20,
+            "{live}, {rate}: {forced} collections in a minute"
+        );
     }
 }
