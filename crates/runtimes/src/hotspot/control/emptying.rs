@@ -17,9 +17,8 @@ use plimsoll_unit::{Bytes, Nanos};
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;
 
-/// Collections that the agent may ask for by itself between two looks. At 1 GB/s it takes 100 to 250 MB in
-/// that time.
-const GRANTED: u64 = 2;
+/// The least time from a collection of the agent's own to the next collection.
+const APART: Nanos = Nanos::millis(150);
 
 /// The state of the emptying.
 #[derive(Debug, Default)]
@@ -29,6 +28,8 @@ pub(super) struct Emptying {
     granted: u64,
     asked_for: u64,
     whole: Nanos,
+    /// When the last of them was seen.
+    collected_at: Nanos,
     /// Bytes that the program used when a collection was last asked for, and whether that collection
     /// stops the program; until it is judged.
     asked: Option<(Bytes, bool)>,
@@ -56,17 +57,14 @@ impl Emptying {
         self.account(seen, allowance);
         let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > Bytes::ZERO;
         let must = allowance.must(seen.now);
-        let granted = if seen.empties && may && must {
-            GRANTED
-        } else {
-            0
-        };
+        let rested = seen.now - self.collected_at >= APART;
+        let granted = u64::from(seen.empties && may && must && rested);
         self.granted = seen
             .at_bound
             .unwrap_or_default()
             .asked
             .saturating_add(granted);
-        let idle = !seen.heap.collecting && must;
+        let idle = !seen.heap.collecting && rested && must;
         if !(seen.empties && over && may && idle) {
             return Vec::new();
         }
@@ -95,6 +93,7 @@ impl Emptying {
         if more > 0 {
             allowance.spend(took);
             allowance.judged(left + seen.native <= seen.limit, seen.now);
+            self.collected_at = seen.now;
         }
     }
 }
