@@ -17,6 +17,9 @@ pub fn install(gc: &Libgc) {
     PUBLISHED.resized(Heap::read(gc).whole);
     // SAFETY: both live as long as the process; they may be called on any thread.
     unsafe {
+        // The first reading of the clock looks for a function of the loader's, which takes its lock. The hooks
+        // run under libgc's, so it is not to be there.
+        let _ = clock::now();
         (gc.set_on_event)(Some(on_event));
         (gc.set_on_resize)(Some(on_resize));
     }
