@@ -15,11 +15,10 @@ use std::ffi::c_int;
 /// Installs the hooks; they call the program's own ones.
 pub fn install(gc: &Libgc) {
     PUBLISHED.resized(Heap::read(gc).whole);
+    // The first reading of the clock takes the loader's lock. In a hook libgc's lock is held.
+    let _ = clock::now();
     // SAFETY: both live as long as the process; they may be called on any thread.
     unsafe {
-        // The first reading of the clock looks for a function of the loader's, which takes its lock. The hooks
-        // run under libgc's, so it is not to be there.
-        let _ = clock::now();
         (gc.set_on_event)(Some(on_event));
         (gc.set_on_resize)(Some(on_resize));
     }
