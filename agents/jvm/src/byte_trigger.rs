@@ -46,19 +46,29 @@ impl Trigger {
         self.used.store(known, Ordering::Relaxed);
     }
 
-    /// Another [`INTERVAL`] was allocated. Calls `collect` if that filled the heap to its bound, and one more
-    /// collection may be asked for; of several threads one does.
-    pub fn allocated(&self, bound: Option<Bound>, collect: impl FnOnce()) {
-        let allocated = self.allocated.fetch_add(INTERVAL, Ordering::Relaxed);
-        let used = self.used.load(Ordering::Relaxed);
-        let holds = used.saturating_add(allocated).saturating_add(INTERVAL);
-        let asked = self.asked();
-        let is_due = |bound: Bound| used != UNKNOWN && holds > bound.above && asked < bound.times;
-        if bound.is_some_and(is_due) && !self.collecting.swap(true, Ordering::AcqRel) {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            collect();
+    /// The machine told of an object of `size` bytes: another [`INTERVAL`] was allocated, or all of an object
+    /// that is larger. Calls `collect` if that filled the heap to its bound, and one more collection may be
+    /// asked for; of several threads one does.
+    pub fn allocated(&self, size: u64, bound: Option<Bound>, collect: impl FnOnce()) {
+        self.allocated
+            .fetch_add(size.max(INTERVAL), Ordering::Relaxed);
+        let Some(bound) = bound.filter(|&bound| self.is_due(bound)) else {
+            return;
+        };
+        if !self.collecting.swap(true, Ordering::AcqRel) {
+            // Another thread may have had it collected since.
+            if self.is_due(bound) {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                collect();
+            }
             self.collecting.store(false, Ordering::Release);
         }
+    }
+
+    fn is_due(&self, bound: Bound) -> bool {
+        let used = self.used.load(Ordering::Relaxed);
+        let holds = used.saturating_add(self.allocated.load(Ordering::Relaxed));
+        used != UNKNOWN && holds > bound.above && self.asked() < bound.times
     }
 
     /// Collections asked for so far.
@@ -76,7 +86,7 @@ mod tests {
         let before = trigger.asked();
         let mut times = 0;
         while trigger.asked() == before && times < 99 {
-            trigger.allocated(bound, || ());
+            trigger.allocated(16, bound, || ());
             times += 1;
         }
         times
@@ -121,12 +131,19 @@ mod tests {
         let trigger = Trigger::before_the_first();
         trigger.pause_ended(1);
         let bound = Some(Bound { above: 0, times: 9 });
-        trigger.allocated(bound, || {
-            trigger.allocated(bound, || panic!("two at once"));
+        trigger.allocated(16, bound, || {
+            trigger.allocated(16, bound, || panic!("two at once"));
             trigger.pause_ended(1);
         });
         assert_eq!(trigger.asked(), 1);
-        trigger.allocated(bound, || ());
+        trigger.allocated(16, bound, || ());
         assert_eq!(trigger.asked(), 2, "the next may be asked for");
+        trigger.pause_ended(1);
+        let bound = Some(Bound {
+            above: 40 * INTERVAL,
+            times: 9,
+        });
+        trigger.allocated(50 * INTERVAL, bound, || ());
+        assert_eq!(trigger.asked(), 3, "all of a large object counts");
     }
 }

@@ -270,16 +270,21 @@ unsafe extern "C" fn on_allocated(
     _thread: *mut c_void,
     _object: *mut c_void,
     _class: *mut c_void,
-    _size: i64,
+    size: i64,
 ) {
     unharmed((), || {
         // SAFETY: the machine gave us `env`, which is never disposed of (`counting`).
         let (Some(jvmti), Some(page)) = (unsafe { Jvmti::again(env) }, PAGE.get()) else {
             return;
         };
-        let wish = wished(*page, clock::now().0);
+        let Some(wish) = wished(*page, clock::now().0) else {
+            // Its adapter is gone: another agent may have it.
+            jvmti.uncount();
+            return;
+        };
+        let size = u64::try_from(size).unwrap_or(0);
         // The machine lets this thread wait for a safepoint here, as it does where its memory is full.
-        TRIGGER.allocated(wish.and_then(|wish| wish.bound), || {
+        TRIGGER.allocated(size, wish.bound, || {
             jvmti.collect();
         });
     });

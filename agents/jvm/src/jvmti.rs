@@ -16,7 +16,9 @@ const ENABLE: c_int = 1;
 const DISABLE: c_int = 0;
 /// Bit 31 of the capabilities: `can_generate_garbage_collection_events`.
 const COLLECTIONS: u32 = 1 << 31;
-/// Bit 43 of them: `can_generate_sampled_object_alloc_events`. One agent at a time has it.
+/// The mean interval between two events of allocation that a machine begins with, bytes.
+const USUAL_INTERVAL: c_int = 512 << 10;
+/// Bit 43 of the capabilities: `can_generate_sampled_object_alloc_events`. One agent at a time has it.
 static ALLOCATIONS: [u32; 4] = [0, 1 << (43 - 32), 0, 0];
 
 /// Events, by the numbers of the specification.
@@ -240,15 +242,24 @@ impl Jvmti {
                 && ((*functions).set_event_callbacks)(env, callbacks, size) == OK
                 && ((*functions).set_heap_sampling_interval)(env, interval) == OK
         };
-        agreed && self.enable(&[Event::Allocated])
+        let counts = agreed && self.enable(&[Event::Allocated]);
+        if !counts {
+            self.uncount();
+        }
+        counts
     }
 
     /// Ends what [`Jvmti::count`] began, so that another agent may have it.
     pub fn uncount(&self) {
         self.disable(&[Event::Allocated]);
         let env = self.0.as_ptr();
-        // SAFETY: as in `prepare`.
-        unsafe { ((*(*env).functions).relinquish_capabilities)(env, &raw const ALLOCATIONS) };
+        // SAFETY: as in `count`.
+        unsafe {
+            let functions = (*env).functions;
+            // Without the capability this changes nothing.
+            ((*functions).set_heap_sampling_interval)(env, USUAL_INTERVAL);
+            ((*functions).relinquish_capabilities)(env, &raw const ALLOCATIONS);
+        }
     }
 
     /// The environment, for a later [`Jvmti::again`].

@@ -15,6 +15,8 @@ use std::ffi::c_int;
 /// Installs the hooks; they call the program's own ones.
 pub fn install(gc: &Libgc) {
     PUBLISHED.resized(Heap::read(gc).whole);
+    // The first reading of the clock takes the loader's lock. In a hook libgc's lock is held.
+    let _ = clock::now();
     // SAFETY: both live as long as the process; they may be called on any thread.
     unsafe {
         (gc.set_on_event)(Some(on_event));

@@ -190,6 +190,8 @@ impl<'a> HotSpotLever<'a> {
         if let Some(beside) = &mut self.beside {
             beside.look(process, heap.allocated_last);
         }
+        let counts = self.requests.counts();
+        let at_bound = self.agent.at_bound().filter(|_| counts);
         let seen = Seen {
             now,
             limit,
@@ -202,7 +204,7 @@ impl<'a> HotSpotLever<'a> {
             major_faults: process.major_faults().unwrap_or(0),
             beside: self.beside.as_ref().and_then(Beside::as_pauses),
             empties: self.agent.empties(),
-            at_bound: self.requests.counts().then(|| self.agent.at_bound()),
+            at_bound,
             heap,
             ..Seen::default()
         };
@@ -358,9 +360,15 @@ impl Lever for HotSpotLever<'_> {
         };
         let actions = self.control.tick(&seen);
         if self.control.nears_emptying(&seen) && self.agent.is_there() {
-            let asked = self.requests.have_counted(&mut self.commands);
-            if let Err(Failed::Gone) = asked {
-                return Moved::Gone;
+            match self.requests.have_counted(&mut self.commands) {
+                Ok(()) => {}
+                Err(Failed::Gone) => return Moved::Gone,
+                Err(Failed::Unanswered(why)) => {
+                    return Moved::Unanswered {
+                        answered: false,
+                        why,
+                    };
+                }
             }
         }
         if actions.is_empty() {
@@ -385,9 +393,9 @@ impl Lever for HotSpotLever<'_> {
     fn restore(&mut self) {
         self.agent.let_go();
         self.requests.speak(&mut self.commands);
-        self.requests.leave_uncounted(&mut self.commands);
         let (attach, pid) = (&self.commands.attach, self.target.process.pid);
         self.flags.restore(&self.machine.flags, attach, pid);
+        self.requests.leave_uncounted(&mut self.commands);
     }
 
     fn describe(&self) -> String {

@@ -104,11 +104,12 @@ fn arriving(room: Bytes, live: Bytes, watch: &Watch) -> Bytes {
     watch.promotion.within(ARRIVES).min((room - live) / 2)
 }
 
-/// The part of the room that an old generation with an agent leaves free for garbage that has not arrived yet.
+/// The part of the room that an old generation with an agent leaves free for garbage that has not arrived
+/// yet.
 pub(super) fn awaited(room: Bytes, seen: &Seen, levers: &Levers, watch: &Watch) -> Bytes {
     let live = watch.live.bytes;
     match levers.sized_by {
-        SizedBy::OldRatios { .. } if seen.empties => {
+        SizedBy::OldRatios { .. } if seen.frees_garbage() => {
             arriving(room, live, watch) - (seen.heap.old.used - live)
         }
         _ => Bytes::ZERO,
@@ -119,13 +120,13 @@ pub(super) fn awaited(room: Bytes, seen: &Seen, levers: &Levers, watch: &Watch) 
 /// that is resident.
 fn young_for(room: Bytes, live: Bytes, seen: &Seen, watch: &Watch) -> (Bytes, f64) {
     let young = &seen.heap.young;
-    let rest = if seen.empties {
+    let rest = if seen.frees_garbage() {
         room - live - arriving(room, live, watch)
     } else {
         room - live.max(watch.touched.old_resident(seen))
     };
     // Survivor spaces are mostly untouched, unless they lie where eden was and hold its pages.
-    if seen.empties || rest < watch.touched.young {
+    if seen.frees_garbage() || rest < watch.touched.young {
         return (rest, 1.0);
     }
     let part = young.first_max.0.max(1) as f64 / young.max.0.max(1) as f64 + 0.03;

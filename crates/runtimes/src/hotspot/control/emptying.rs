@@ -10,26 +10,17 @@
 //! before a look shows it. It is granted some such collections at each look, by the same allowance.
 
 use super::collection_budget::Allowance;
-use super::observation::{Action, AtBound, SMALL, Seen, tolerance};
+use super::grants::Grants;
+use super::observation::{Action, SMALL, Seen, tolerance};
 use super::watch::Watch;
-use plimsoll_unit::{Bytes, Nanos};
+use plimsoll_unit::Bytes;
 
 /// A collection helped if it gave back more than one part in this many.
 const HELPED: u64 = 20;
 
-/// The least time from a collection of the agent's own to the next collection.
-const APART: Nanos = Nanos::millis(150);
-
 /// The state of the emptying.
 #[derive(Debug, Default)]
 pub(super) struct Emptying {
-    /// Collections that the agent may have asked for by itself, all in all; those that it had asked for at
-    /// the last look; and the time of all collections of the whole heap then.
-    granted: u64,
-    asked_for: u64,
-    whole: Nanos,
-    /// When the last of them was seen.
-    collected_at: Nanos,
     /// Bytes that the program used when a collection was last asked for, and whether that collection
     /// stops the program; until it is judged.
     asked: Option<(Bytes, bool)>,
@@ -45,7 +36,7 @@ impl Emptying {
         seen: &Seen,
         concurrent: bool,
         watch: &Watch,
-        allowance: &mut Allowance,
+        (allowance, grants): (&mut Allowance, &mut Grants),
     ) -> Vec<Action> {
         let used = seen.uses + seen.kept;
         let over = used > seen.limit + tolerance(seen.limit);
@@ -54,46 +45,23 @@ impl Emptying {
             allowance.judged(less || !over, seen.now);
             self.in_vain = seen.uses > seen.limit && !stopped;
         }
-        self.account(seen, allowance);
+        let stops = !concurrent || watch.live.estimate(seen) <= SMALL || self.in_vain;
         let may = allowance.may(1, watch.limit.changed_lately(seen)) || seen.owed > Bytes::ZERO;
-        let must = allowance.must(seen.now);
-        let rested = seen.now - self.collected_at >= APART;
-        let granted = u64::from(seen.empties && may && must && rested);
-        self.granted = seen
-            .at_bound
-            .unwrap_or_default()
-            .asked
-            .saturating_add(granted);
-        let idle = !seen.heap.collecting && rested && must;
-        if !(seen.empties && over && may && idle) {
+        let must = allowance.must(seen.now) && grants.has_rested(seen.now);
+        if !(seen.empties && may && must) {
             return Vec::new();
         }
-        let stops = concurrent && (watch.live.estimate(seen) <= SMALL || self.in_vain);
-        self.asked = Some((seen.uses, stops || !concurrent));
-        vec![if stops {
+        if stops {
+            grants.grant();
+        }
+        if !over || seen.heap.collecting {
+            return Vec::new();
+        }
+        self.asked = Some((seen.uses, stops));
+        vec![if stops && concurrent {
             Action::CollectWhole
         } else {
             Action::Collect
         }]
-    }
-
-    /// Collections that the agent may have asked for by itself, all in all.
-    pub(super) fn granted(&self) -> u64 {
-        self.granted
-    }
-
-    /// Spends and judges the collections that the agent asked for since the last look.
-    fn account(&mut self, seen: &Seen, allowance: &mut Allowance) {
-        let whole = seen.heap.work[1].time;
-        let took = whole - std::mem::replace(&mut self.whole, whole);
-        let Some(AtBound { asked, left }) = seen.at_bound else {
-            return;
-        };
-        let more = asked.saturating_sub(std::mem::replace(&mut self.asked_for, asked));
-        if more > 0 {
-            allowance.spend(took);
-            allowance.judged(left + seen.native <= seen.limit, seen.now);
-            self.collected_at = seen.now;
-        }
     }
 }

@@ -32,6 +32,7 @@
 //! | `ratios` | G1, Serial and Parallel |
 //! | `soft_max` | ZGC and Shenandoah |
 //! | `emptying` | heaps of one size, or at their least, which the agent empties |
+//! | `grants` | collections that the agent asks for by itself |
 //! | `idle` | programs that have not worked for a minute |
 //! | `collection_budget` | how often collections may be asked for |
 
@@ -42,6 +43,7 @@ mod collection_budget;
 mod collections;
 mod cost;
 mod emptying;
+mod grants;
 mod heap_size;
 mod idle;
 mod limit_changes;
@@ -58,6 +60,7 @@ use super::sizing_flags::{Levers, SizedBy, Trigger};
 use super::snapshot::Snapshot;
 use collection_budget::Allowance;
 use emptying::Emptying;
+use grants::Grants;
 use idle::Idle;
 pub(super) use observation::RETURNING;
 pub use observation::{Action, AtBound, Seen};
@@ -86,6 +89,8 @@ pub struct Control {
     soft_max: soft_max::SoftMax,
     /// For heaps of one size, or at their least, that an agent empties.
     emptying: Emptying,
+    /// Collections that the agent asks for by itself.
+    grants: Grants,
     /// For programs that rest for long.
     idle: Idle,
     /// The program rested at the last look. There is at most one collection for each rest.
@@ -106,6 +111,7 @@ impl Control {
             ratios: ratios::Ratios::new(levers.concurrent),
             soft_max: soft_max::SoftMax::default(),
             emptying: Emptying::default(),
+            grants: Grants::default(),
             idle: Idle::default(),
             looked: false,
             looked_at: 0,
@@ -118,6 +124,7 @@ impl Control {
     pub fn tick(&mut self, seen: &Seen) -> Vec<Action> {
         self.watch.look(seen, &self.levers);
         self.allowance.pass(seen.now);
+        self.grants.look(seen, &mut self.allowance);
         if self.watch.limit.changes_now(seen) {
             self.allowance.renew();
         }
@@ -182,13 +189,17 @@ impl Control {
 
     /// How many collections the agent may have asked for by itself, all in all.
     pub fn granted(&self) -> u64 {
-        self.emptying.granted()
+        self.grants.granted()
     }
 
     fn empty(&mut self, seen: &Seen) -> Vec<Action> {
         let concurrent = self.levers.concurrent;
-        self.emptying
-            .tick(seen, concurrent, &self.watch, &mut self.allowance)
+        self.emptying.tick(
+            seen,
+            concurrent,
+            &self.watch,
+            (&mut self.allowance, &mut self.grants),
+        )
     }
 
     /// The bytes that the program may use: its limit, or less if it is idle.

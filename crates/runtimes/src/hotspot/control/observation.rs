@@ -52,6 +52,12 @@ impl Seen {
         self.uses + self.kept > near
     }
 
+    /// Whether an agent gives back the garbage that a collection finds, and what exceeds the limit until then
+    /// can be paged out.
+    pub(super) fn frees_garbage(&self) -> bool {
+        self.empties && self.spare == Bytes::ZERO
+    }
+
     /// The time that collections took from the program so far. The counters tell it of pauses;
     /// Shenandoah's count its cycles too, some of them twice.
     pub(super) fn collecting(&self) -> Nanos {

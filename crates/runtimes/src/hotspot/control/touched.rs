@@ -38,7 +38,7 @@ impl Touched {
     /// each pause.
     pub(super) fn old_resident(&self, seen: &Seen) -> Bytes {
         let old = &seen.heap.old;
-        if seen.empties {
+        if seen.frees_garbage() {
             old.used
         } else {
             self.old.min(old.capacity)

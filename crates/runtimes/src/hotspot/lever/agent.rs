@@ -72,10 +72,10 @@ impl Agent {
         self.kept.is_none() && view.is_some_and(|view| view.refusal().is_none())
     }
 
-    /// The collections that it asked for at its bound; none if that cannot be read.
-    pub(super) fn at_bound(&self) -> AtBound {
-        let totals = self.view().and_then(|view| view.totals());
-        totals.map_or_else(AtBound::default, |totals| AtBound {
+    /// The collections that it asked for at its bound; `None` if that cannot be read.
+    pub(super) fn at_bound(&self) -> Option<AtBound> {
+        let totals = self.view().and_then(|view| view.totals())?;
+        Some(AtBound {
             asked: totals.asked,
             left: Bytes(totals.used),
         })

@@ -9,6 +9,7 @@
 
 use super::commands::{COMMAND, Commands, Failed};
 use crate::hotspot::agent::request::{self, Request};
+use crate::hotspot::release::RELEASE;
 use crate::hotspot::sizing_flags::Trigger;
 use crate::process::Process;
 use std::time::Duration;
@@ -88,9 +89,12 @@ impl Requests {
     /// Has the agent collect the whole heap. That takes half of the time of `GC.class_histogram`, which
     /// counts all objects, and Serial and Parallel tell the agent of it.
     fn agent_collects(&mut self, commands: &mut Commands) -> Result<bool, Failed> {
-        let done = !self.without_agent && self.request(Request::Collect, commands)?;
-        self.without_agent |= !done;
-        Ok(done)
+        if self.without_agent {
+            return Ok(false);
+        }
+        let done = self.request(Request::Collect, COLLECTION, commands)?;
+        self.without_agent = done == Some(false);
+        Ok(done == Some(true))
     }
 
     /// Has the agent count what is allocated, once, so that it collects at its bound by itself.
@@ -99,7 +103,7 @@ impl Requests {
     /// As [`Commands::send`].
     pub(super) fn have_counted(&mut self, commands: &mut Commands) -> Result<(), Failed> {
         if self.counts.is_none() {
-            self.counts = Some(self.request(Request::Count, commands)?);
+            self.counts = self.request(Request::Count, COMMAND, commands)?;
         }
         Ok(())
     }
@@ -112,22 +116,27 @@ impl Requests {
     /// Ends that. The machine may be gone.
     pub(super) fn leave_uncounted(&mut self, commands: &mut Commands) {
         if self.counts.take() == Some(true) {
-            let _ = self.request(Request::Uncount, commands);
+            let _ = self.request(Request::Uncount, RELEASE, commands);
         }
     }
 
-    /// Has the agent do something. Returns whether it did.
-    fn request(&mut self, request: Request, commands: &mut Commands) -> Result<bool, Failed> {
+    /// Has the agent do something. Returns whether it did; `None` where its library cannot be named now.
+    fn request(
+        &mut self,
+        request: Request,
+        timeout: Duration,
+        commands: &mut Commands,
+    ) -> Result<Option<bool>, Failed> {
         let Some(library) = request::loaded(&self.process) else {
-            return Ok(false);
+            return Ok(None);
         };
-        let reply = commands.send(request::LOAD, &request.arguments(&library), COLLECTION)?;
+        let reply = commands.send(request::LOAD, &request.arguments(&library), timeout)?;
         let done = request.is_done(&reply);
         if !done {
             let (pid, said) = (self.process.pid, reply.text.trim());
             debug!("process {pid}: the agent did not do this ({request:?}): {said}");
         }
-        Ok(done)
+        Ok(Some(done))
     }
 
     /// Lets the machine log as it did, if we changed that.

@@ -33,7 +33,7 @@ impl Ratios {
         if !refuses(&held, seen, watch) && self.old.tightens(room, seen, levers, watch) {
             let way = Way {
                 // An agent gives all garbage back, at whatever size.
-                tight: !seen.empties,
+                tight: !seen.frees_garbage(),
                 urgent: true,
                 ..Way::default()
             };

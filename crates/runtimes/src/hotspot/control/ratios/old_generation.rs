@@ -27,7 +27,7 @@ pub(super) struct OldGeneration {
 impl OldGeneration {
     /// Whether garbage fills the generation, so that all that is committed is resident.
     pub(super) fn fills(&self, seen: &Seen) -> bool {
-        seen.now < self.fills_until && !seen.empties
+        seen.now < self.fills_until && !seen.frees_garbage()
     }
 
     /// Whether to collect the garbage of the old generation, because the program is over its limit with
@@ -40,7 +40,7 @@ impl OldGeneration {
         watch: &Watch,
     ) -> bool {
         let as_planned = self.fills(seen) && seen.heap.committed() <= room;
-        let much = if seen.empties {
+        let much = if seen.frees_garbage() {
             (seen.uses - seen.limit).max(tolerance(seen.limit))
         } else {
             seen.limit / 7
