@@ -86,7 +86,6 @@ impl Ratios {
 /// and beyond; there the agent gives back the same regions at each collection, and the program touches them
 /// again.
 fn left_to_creep(seen: &Seen, levers: &Levers) -> Bytes {
-    let creeps =
-        levers.sized_by == SizedBy::HeapRatios && seen.empties && seen.spare == Bytes::ZERO;
+    let creeps = levers.sized_by == SizedBy::HeapRatios && seen.frees_garbage();
     if creeps { seen.limit / 64 } else { Bytes::ZERO }
 }
