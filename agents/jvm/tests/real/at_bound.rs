@@ -87,16 +87,23 @@ fn another_agent_that_counts_is_not_disturbed() {
         return;
     };
     let (sums, page) = Sums::of(&home, "Serial", Way::Start, &[]);
+    wish(&page, 0);
     assert!(asks(&sums, Request::Count));
     // A copy of the library is another agent to the machine.
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("libother.so");
     std::fs::copy(library(), &copy).unwrap();
     let attach = Attach::new(sums.process).unwrap();
-    let words = Request::Count.arguments(copy.to_str().unwrap());
-    let reply = attach.command(request::LOAD, &words, LONG).unwrap();
-    assert!(!Request::Count.is_done(&reply), "{reply:?}");
+    let counts = || {
+        let words = Request::Count.arguments(copy.to_str().unwrap());
+        let reply = attach.command(request::LOAD, &words, LONG).unwrap();
+        Request::Count.is_done(&reply)
+    };
+    assert!(!counts());
     assert!(asks(&sums, Request::Count), "the first has it still");
     sums.collects(&page, 2);
+    // Its adapter is gone, so it leaves it to others.
+    page.wish(None);
+    eventually("the other may have it", counts);
     sums.quit();
 }
