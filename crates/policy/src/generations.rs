@@ -120,7 +120,7 @@ impl Generations {
             return Bytes::ZERO;
         };
         let room = whole.most - ended.live;
-        self.judge(&whole, Nanos(ended.cost.0), Bytes(room.0));
+        self.judge(&whole, ended.cost, room);
         room
     }
 

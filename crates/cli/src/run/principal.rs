@@ -11,6 +11,7 @@ use crate::size;
 use plimsoll_client::Principal;
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_runtimes::client::ClientLink;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{Id, Order, Priority, Report, Statistics, Weight};
 use plimsoll_wire::size::Size;
 use std::ffi::OsString;
@@ -112,7 +113,7 @@ impl Member {
             builder = builder.priority(priority.get());
         }
         if let Some(max) = wanted.max {
-            builder = builder.max(plimsoll_unit::Bytes(max));
+            builder = builder.max(Bytes(max));
         }
         let principal = builder.open().map_err(|error| told(error, &place.socket))?;
         Ok(Member {

@@ -5,7 +5,7 @@ use crate::allocations;
 use crate::checks::{Failure, Seen};
 use crate::program::Nature;
 use plimsoll_broker::decide::{Action, SensedDomain, SensedPrincipal};
-use plimsoll_unit::MILLISECOND;
+use plimsoll_unit::{MILLISECOND, Nanos};
 
 impl World {
     pub(super) fn misread(&mut self, sensed: SensedDomain) -> SensedDomain {
@@ -73,9 +73,7 @@ impl World {
         let clock = self.clock.shown();
         let before = allocations::count();
         let began = std::time::Instant::now();
-        let actions = self
-            .core
-            .tick(plimsoll_unit::Nanos(clock), &domain, &self.sensed);
+        let actions = self.core.tick(Nanos(clock), &domain, &self.sensed);
         self.outcome.tick_ns += began.elapsed().as_nanos() as u64;
         let allocated = allocations::count() - before;
         let actions = actions.to_vec();

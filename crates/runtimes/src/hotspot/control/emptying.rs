@@ -7,7 +7,8 @@
 //! the program is used instead, as for heaps that can be sized.
 //!
 //! An agent that counts what is allocated collects by itself when the heap comes to its bound, as a rule
-//! before a look shows it. It is granted some such collections at each look, by the same allowance.
+//! before a look shows it. One such collection at a time is granted, by the same allowance, and
+//! none that would stop a large heap.
 
 use super::collection_budget::Allowance;
 use super::grants::Grants;
