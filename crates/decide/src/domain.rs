@@ -23,6 +23,8 @@ const RESERVE_FLOOR: u64 = 64 * MIB;
 pub(super) struct Domain {
     pub(super) sensed: SensedDomain,
     flow: Flow,
+    /// Pages of files that the members use, bytes.
+    files: u64,
     /// Use of the outsiders, bytes.
     outsiders: u64,
     /// Use of the outsiders when their growth was last judged, in bytes, and the number of ticks
@@ -59,6 +61,8 @@ pub(super) struct Bounds {
 pub(super) struct Members {
     /// Bytes that are accounted to principals.
     pub(super) uses: u64,
+    /// The part of it that is pages of files.
+    pub(super) files: u64,
     /// Number of adaptive principals that hold memory.
     pub(super) adaptive: u32,
     /// Whether a principal of the broker, in this domain or another, is giving memory back now.
@@ -69,6 +73,7 @@ impl Members {
     /// Adds the members of a nested part.
     pub(super) fn add(&mut self, below: &Members) {
         self.uses = self.uses.saturating_add(below.uses);
+        self.files = self.files.saturating_add(below.files);
         self.adaptive += below.adaptive;
     }
 }
@@ -89,7 +94,8 @@ impl Domain {
     /// Updates the accounts from what was sensed and from the members.
     pub(super) fn account(&mut self, members: Members, dt: Nanos, reaction: Nanos, bounds: Bounds) {
         let capacity = self.sensed.capacity;
-        self.outsiders = self.sensed.used.saturating_sub(members.uses);
+        self.follow_files(members.files);
+        self.outsiders = self.used().saturating_sub(members.uses);
         let level = self.judge(members.freeing);
         self.flow.feed(level, dt, TAU);
         let rate = self.flow.rate(TAU).max(0) as u64;
@@ -107,6 +113,21 @@ impl Domain {
         self.budget = capacity
             .saturating_sub(self.withheld)
             .min(bounds.max_budget);
+    }
+
+    /// Pages of files that members begin to use were the outsiders' before, as far as they were counted, and
+    /// are so again later. That is no growth.
+    fn follow_files(&mut self, files: u64) {
+        let counted = |files: u64| super::smoothed_level::signed(files.min(self.sensed.files));
+        self.shift(counted(self.files) - counted(files));
+        self.files = files;
+    }
+
+    /// Use in bytes: as sensed, and the pages of files that the members use beyond those that are counted
+    /// there. This adds the fewest that are possible, so that none counts twice.
+    fn used(&self) -> u64 {
+        let beyond = self.files.saturating_sub(self.sensed.files);
+        self.sensed.used.saturating_add(beyond)
     }
 
     /// Use of the outsiders in bytes, as it counts for their growth. The kernel unmaps up to 10,000
@@ -166,13 +187,12 @@ impl Domain {
 
     /// Free bytes, including the reserve.
     pub(super) fn free(&self) -> u64 {
-        self.sensed.capacity.saturating_sub(self.sensed.used)
+        self.sensed.capacity.saturating_sub(self.used())
     }
 
     /// Bytes missing from the upper half of the reserve. The lower half is there for fluctuations.
     pub(super) fn lack(&self) -> u64 {
-        self.sensed
-            .used
+        self.used()
             .saturating_add(self.watermark / 2)
             .saturating_sub(self.sensed.capacity)
     }
@@ -220,7 +240,7 @@ impl Domain {
         let outsiders = self.outsiders;
         DomainFigures {
             capacity: self.sensed.capacity,
-            used: self.sensed.used,
+            used: self.used(),
             outsiders,
             expected: self.expected,
             reserve: (self.withheld.min(self.sensed.capacity))

@@ -108,6 +108,8 @@ pub struct Settings {
 pub struct Subtree {
     /// Accounted to them.
     pub uses: u64,
+    /// Their part of pages of files, contained in `uses`.
+    pub files: u64,
     /// They may use this now.
     pub limit: u64,
 }
@@ -164,7 +166,8 @@ pub struct Figures {
     pub joined: Nanos,
     /// Its settings.
     pub settings: Settings,
-    /// Its own numbers as published; for a group, those of all its descendants together.
+    /// Its own numbers; for a group, those of all its descendants together. Unlike the published ones, they
+    /// contain its part of pages of files.
     pub numbers: Numbers,
     /// Its memory with that of its descendants.
     pub subtree: Subtree,
@@ -249,6 +252,9 @@ pub struct SensedDomain {
     pub capacity: u64,
     /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
     pub used: u64,
+    /// The most pages of files that `used` contains. What the principals use beyond that is on the kernel's
+    /// inactive list, and cannot be dropped at no cost all the same.
+    pub files: u64,
     /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,
 }
@@ -256,15 +262,18 @@ pub struct SensedDomain {
 impl SensedDomain {
     /// The part of a domain for one of several user groups in it: what the other groups leave
     /// unused, and at least an equal part. So only a group that exceeds its part has to pay.
-    /// `others` holds the bytes accounted to each of the other groups.
+    /// `others` holds what is accounted to each of the other groups.
     #[must_use]
-    pub fn part_beside(self, others: impl Iterator<Item = u64> + Clone) -> SensedDomain {
+    pub fn part_beside(self, others: impl Iterator<Item = Subtree> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);
-        let theirs = others.clone().fold(0, u64::saturating_add);
-        let left_to_them = others.fold(0, |sum, uses| sum + uses.min(each));
+        let sum = |of: fn(Subtree) -> u64| others.clone().map(of).fold(0, u64::saturating_add);
+        let (theirs, files) = (sum(|one| one.uses), sum(|one| one.files));
+        let left_to_them = others.fold(0, |sum, one| sum + one.uses.min(each));
+        let used = self.used.saturating_add(files.saturating_sub(self.files));
         SensedDomain {
             capacity: self.capacity - left_to_them,
-            used: self.used.saturating_sub(theirs),
+            used: used.saturating_sub(theirs),
+            files: self.files.saturating_sub(files),
             ..self
         }
     }
@@ -275,8 +284,11 @@ impl SensedDomain {
 pub struct SensedPrincipal {
     /// The principal.
     pub id: Id,
-    /// Bytes accounted to it (resident anonymous and its part of shared memory).
+    /// Bytes accounted to it (resident anonymous, and its parts of shared memory and of files).
     pub uses: u64,
+    /// Its part of pages of files, contained in `uses`. Programs know only of memory of their own, so the
+    /// numbers that it is told are without this, and so is what it reports.
+    pub files: u64,
     /// When that was read, on the clock of the pages.
     pub read_at: Nanos,
     /// It said that it gave memory back, and was read after that: the subscribers hear what was found.

@@ -26,10 +26,31 @@ pub struct Reading {
     pub anonymous: Bytes,
     /// In swap: of the group, or of the machine.
     pub swapped: Bytes,
+    /// Pages of files.
+    pub files: FilePages,
     /// The machine's swap space.
     pub swap_total: Bytes,
     /// The machine's swap space not in use.
     pub swap_free: Bytes,
+}
+
+/// Pages of files on disks and elsewhere, without tmpfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilePages {
+    /// All of them, and locked memory of other kinds.
+    pub all: Bytes,
+    /// The most of them that [`Reading::used`] can contain: those that the kernel's lists call active, that
+    /// must be written first, or that are locked.
+    pub in_use: Bytes,
+}
+
+impl FilePages {
+    fn new(inactive: Bytes, active: Bytes, dirty: Bytes, locked: Bytes) -> FilePages {
+        FilePages {
+            all: inactive + active + locked,
+            in_use: active + dirty.min(inactive) + locked,
+        }
+    }
 }
 
 impl Reading {
@@ -214,6 +235,12 @@ impl Domain {
             usage: machine.total - machine.free,
             anonymous: machine.anonymous(),
             swapped,
+            files: FilePages::new(
+                machine.inactive_file,
+                machine.active_file,
+                machine.dirty,
+                machine.unevictable,
+            ),
             swap_total: machine.swap_total,
             swap_free: machine.swap_free,
         };
@@ -241,6 +268,12 @@ impl Domain {
                 used,
                 usage,
                 anonymous: Bytes(stat.inactive_anon) + Bytes(stat.active_anon),
+                files: FilePages::new(
+                    Bytes(stat.inactive_file),
+                    Bytes(stat.active_file),
+                    Bytes(stat.dirty),
+                    Bytes(stat.unevictable),
+                ),
                 ..tightest
             };
             if here.room() <= tightest.room() {

@@ -5,6 +5,7 @@ use crate::decide::SensedDomain;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The machine, a limiting cgroup, or the cgroup of a group. Belongs to the deciding thread.
@@ -16,6 +17,8 @@ pub struct RootDomain {
     asked: Option<PathBuf>,
     /// Values of the last successful read.
     last: SensedDomain,
+    /// All pages of files in the domain, as read last.
+    file_pages: Bytes,
     /// Whether the last read failed, which was logged then.
     failing: bool,
     /// Number of reads until the next check whether anything can be paged out.
@@ -59,6 +62,7 @@ impl RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
             last,
+            file_pages: reading.files.all,
             failing: false,
             until_look: READS_PER_LOOK,
         })
@@ -69,6 +73,7 @@ impl RootDomain {
         match self.domain.read() {
             Ok(reading) => {
                 self.last = sensed(&reading, self.look_for_cliff());
+                self.file_pages = reading.files.all;
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -95,6 +100,12 @@ impl RootDomain {
     #[must_use]
     pub fn last(&self) -> SensedDomain {
         self.last
+    }
+
+    /// All pages of files in the domain, as read last.
+    #[must_use]
+    pub fn file_pages(&self) -> Bytes {
+        self.file_pages
     }
 
     /// `machine`, or the path of the cgroup with the lowest limit.
@@ -126,6 +137,7 @@ fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
         capacity: reading.lowest.0,
         used: reading.used_of_lowest().0,
+        files: reading.files.in_use.0,
         cliff,
     }
 }

@@ -56,7 +56,7 @@ impl Kernel {
         Some(SensedDomain {
             capacity,
             used: self.used(domain, programs, hogs),
-            cliff: false,
+            ..SensedDomain::default()
         })
     }
 

@@ -168,7 +168,7 @@ fn a_release_is_answered_even_if_nothing_changed() {
     let whole = SensedDomain {
         capacity: 1000 * MIB,
         used: 100 * MIB,
-        cliff: false,
+        ..SensedDomain::default()
     };
     let mut wakes = |at: u64, answers: bool| {
         let one = SensedPrincipal {

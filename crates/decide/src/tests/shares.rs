@@ -194,12 +194,12 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
     let inside = SensedDomain {
         capacity: 1000 * MIB,
         used: 600 * MIB,
-        cliff: false,
+        ..SensedDomain::default()
     };
     let whole = SensedDomain {
         capacity: 16_000 * MIB,
         used: 700 * MIB,
-        cliff: false,
+        ..SensedDomain::default()
     };
     let seen = [
         SensedPrincipal {

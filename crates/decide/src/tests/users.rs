@@ -163,10 +163,14 @@ fn of_a_limit_that_users_share_each_has_an_equal_part_at_least() {
     let whole = SensedDomain {
         capacity: 900 * MIB,
         used: 880 * MIB,
+        files: 0,
         cliff: true,
     };
     let part = |others: &[u64]| {
-        let part = whole.part_beside(others.iter().map(|uses| uses * MIB));
+        let part = whole.part_beside(others.iter().map(|uses| Subtree {
+            uses: uses * MIB,
+            ..Subtree::default()
+        }));
         assert!(part.cliff);
         (part.capacity / MIB, part.used / MIB)
     };

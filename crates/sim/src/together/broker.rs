@@ -123,7 +123,7 @@ impl Broker {
         let domain = SensedDomain {
             capacity: capacity.0,
             used: room.used().0,
-            cliff: false,
+            ..SensedDomain::default()
         };
         if now < self.tick_at && !self.core.glance(None, domain.used) {
             self.glance_at = now + self.core.pace().glance;

@@ -1,0 +1,149 @@
+//! Files that several principals map are charged to those who use them.
+
+use crate::common::{Broker, Client, PATIENCE, within};
+use crate::ladder::begin;
+use plimsoll_kernel::process::Process;
+use plimsoll_testbed::{Child, TestCgroup, children, skip};
+use plimsoll_unit::MIB;
+use rustix::fs::{Advice, fadvise};
+use serde_json::json;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// Size of the file that the programs map, MiB.
+const SIZE: u64 = 64;
+/// A charge may be this far from the true one, MiB: three percent of the file.
+const CLOSE: f64 = 2.0;
+/// Windows of working sets and epochs take turns, each after rests that grow.
+const LONG: Duration = Duration::from_secs(300);
+
+/// A file on a disk that is not in memory: whoever touches it first is charged for it by the kernel.
+fn file_on_disk() -> tempfile::NamedTempFile {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut file = tempfile::NamedTempFile::new_in(scratch).expect("a file");
+    let block = vec![7; MIB as usize];
+    for _ in 0..SIZE {
+        file.write_all(&block).expect("there is room");
+    }
+    file.as_file().sync_all().expect("it is written");
+    fadvise(file.as_file(), 0, None, Advice::DontNeed).expect("it may be dropped");
+    file
+}
+
+/// A program that maps the file, registered as a principal.
+struct Mapper {
+    id: u64,
+    program: Child,
+    _life: Client,
+}
+
+impl Mapper {
+    fn start(broker: &Broker, file: &Path, how: &str, group: &TestCgroup) -> Mapper {
+        let line = format!(
+            "share --path {} --bytes {SIZE}M --read {how}",
+            file.display()
+        );
+        let mut program = begin(&line, group);
+        program
+            .until(PATIENCE, |progress| progress.holding)
+            .expect("it maps the file");
+        let mut life = broker.connect();
+        let register = json!({"name": "mapper", "pid": program.pid()});
+        let registered = life.call("Register", register).expect("it is registered");
+        Mapper {
+            id: registered["id"].as_u64().expect("a number"),
+            program,
+            _life: life,
+        }
+    }
+
+    /// What it is charged beside its own memory, MiB.
+    fn charged(&self, control: &mut Client) -> f64 {
+        let uses = control.find(self.id).expect("listed")["uses"].as_f64();
+        let process = Process::open(self.program.pid()).expect("it runs");
+        let memory = process.memory().expect("its memory");
+        let own = (memory.anon + memory.shmem).0 as f64;
+        (uses.expect("a number") - own) / MIB as f64
+    }
+}
+
+/// Waits until each is charged what it should be, for some looks on end.
+#[track_caller]
+fn comes_to(what: &str, control: &mut Client, mappers: &[Mapper], truth: &[f64]) {
+    let mut looks = 0;
+    let mut charged = Vec::new();
+    within(LONG, what, || {
+        charged = mappers.iter().map(|one| one.charged(control)).collect();
+        let close = |(one, truth): (&f64, &f64)| (one - truth).abs() <= CLOSE;
+        looks = if charged.iter().zip(truth).all(close) {
+            looks + 1
+        } else {
+            0
+        };
+        std::thread::sleep(Duration::from_millis(250));
+        looks >= 8
+    });
+    eprintln!("{what}: charged {charged:.2?} MiB, true {truth:.2?}");
+}
+
+fn domain(limit: u64) -> Option<(TestCgroup, Broker, tempfile::TempDir)> {
+    let Ok(group) = TestCgroup::new("broker-files", Some(limit)) else {
+        skip("no cgroup of our own here");
+        return None;
+    };
+    let own = tempfile::tempdir().expect("a directory");
+    let domain = group.cgroup().dir().display().to_string();
+    let directory = own.path().join("run");
+    let broker = Broker::start_in(&directory, vec!["--domain".into(), domain]);
+    Some((group, broker, own))
+}
+
+#[test]
+fn a_file_is_charged_to_those_who_use_it_by_how_often_they_do() {
+    let Some((group, broker, _own)) = domain(1024 * MIB) else {
+        return;
+    };
+    let mut control = broker.connect();
+    let file = file_on_disk();
+    let hows = ["--rate 4 --private", "--rate 2", "--rate 1", "--untouched"];
+    let mut mappers: Vec<Mapper> = hows
+        .map(|how| Mapper::start(&broker, file.path(), how, &group))
+        .into();
+    let part = |of: f64| SIZE as f64 * of;
+    let truth = [4.0, 2.0, 1.0, 0.0].map(|rate: f64| part(rate / 7.0));
+    comes_to("each by its rate", &mut control, &mappers, &truth);
+    let listing = control.list();
+    let number = |of: &str| listing["domain_figures"][of].as_u64();
+    eprintln!("{:?} {:?}", number("used"), number("outsiders"));
+    // The name is gone, the file is not.
+    drop(file);
+    mappers.remove(0);
+    let truth = [2.0, 1.0, 0.0].map(|rate: f64| part(rate / 3.0));
+    comes_to("who ended pays nothing", &mut control, &mappers, &truth);
+    mappers.remove(0);
+    comes_to(
+        "the last one pays all",
+        &mut control,
+        &mappers,
+        &[part(1.0), 0.0],
+    );
+}
+
+#[test]
+fn a_file_that_becomes_shorter_is_charged_no_longer() {
+    let Some((group, broker, _own)) = domain(1024 * MIB) else {
+        return;
+    };
+    let mut control = broker.connect();
+    let file = file_on_disk();
+    let mappers =
+        ["--rate 4", "--rate 4"].map(|how| Mapper::start(&broker, file.path(), how, &group));
+    let half = SIZE as f64 / 2.0;
+    comes_to("both use it", &mut control, &mappers, &[half, half]);
+    for mapper in &mappers {
+        children::stop(mapper.program.pid().unsigned_abs(), PATIENCE);
+    }
+    file.as_file().set_len(0).expect("it can be cut");
+    comes_to("there is nothing left", &mut control, &mappers, &[0.0, 0.0]);
+}
