@@ -48,6 +48,7 @@ pub fn fuzz_call(message: &[u8]) {
     };
     let _ = call.parameters::<messages::Register>();
     let _ = call.parameters::<messages::Attach>();
+    let _ = call.parameters::<messages::Contain>();
     let _ = call.parameters::<messages::Adapt>();
     let _ = call.parameters::<messages::Report>();
     let _ = call.parameters::<messages::Which>();
@@ -81,6 +82,9 @@ fn check_believed(call: &Call<'_>) {
     }
     if let Ok(attach) = call.parameters::<messages::Attach>() {
         assert!(checks::pid(attach.pid).is_ok());
+    }
+    if let Ok(contain) = call.parameters::<messages::Contain>() {
+        assert!(checks::cgroup(&contain.cgroup).is_ok());
     }
     if let Ok(adapt) = call.parameters::<messages::Adapt>() {
         assert!(

@@ -2,7 +2,7 @@
 //! the client library falls back to local sensing and rejoins.
 
 use super::child::Launch;
-use super::move_children::gather;
+use super::move_children::{cgroup_of, gather};
 use crate::broker_connection::{Control, told};
 use crate::error::CliError;
 use crate::own_broker::Place;
@@ -197,6 +197,17 @@ impl Member {
             return warn!("process {pid} is not accounted: {error}");
         }
         gather(pid, started_in);
+    }
+
+    /// Tells the broker the cgroup that we made for its process, if that has entered it.
+    pub fn contain(&self, pid: u32, dir: &Path) {
+        if cgroup_of(pid).as_deref() != Some(dir) {
+            return;
+        }
+        match self.principal.contain(dir) {
+            Ok(()) => info!("process {pid} has the cgroup {}", dir.display()),
+            Err(error) => info!("the broker cannot bound process {pid}: {error}"),
+        }
     }
 
     /// The link for an adapter. The adapter ends with its program, with us, or when `stop` is set.

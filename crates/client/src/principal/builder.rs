@@ -54,6 +54,7 @@ impl Builder {
             wish: Wish {
                 register,
                 set: Default::default(),
+                contained: None,
                 place: Place::Top,
                 existing: None,
                 named: named_by_environment(),
