@@ -31,7 +31,7 @@ impl Budget {
     ///
     /// # Errors
     /// Why there is none: no memory controller, or no rights.
-    pub fn make(bytes: u64) -> Result<Budget, CliError> {
+    pub fn make(bytes: Bytes) -> Result<Budget, CliError> {
         let refuse = |error: plimsoll_kernel::Error| CliError::Refused(error.to_string());
         let own = Cgroup::of_self()
             .map_err(refuse)?
@@ -50,9 +50,9 @@ impl Budget {
             let swap = MeminfoReader::open()
                 .and_then(|reader| reader.read())
                 .map_or(0, |memory| memory.swap_free.0);
-            let limit = above.unwrap_or(Bytes::MAX).min(Bytes(bound(bytes, swap)));
+            let limit = above.unwrap_or(Bytes::MAX).min(Bytes(bound(bytes.0, swap)));
             cgroup.set_limit(Some(limit)).map_err(refuse)?;
-            if let Some(wall) = wall(bytes, limit.0) {
+            if let Some(wall) = wall(bytes.0, limit.0) {
                 // Version 1 has no soft limit, so only the limit holds there.
                 let _ = cgroup.set_high(Some(Bytes(wall)));
             }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn makes_a_limited_cgroup_and_takes_it_away() {
-        let budget = match Budget::make(64 << 20) {
+        let budget = match Budget::make(Bytes::mib(64)) {
             Ok(budget) => budget,
             Err(error) => {
                 plimsoll_testbed::skip(format_args!("no cgroup can be made here: {error}"));
