@@ -38,8 +38,8 @@ pub struct IslaVista {
     /// The most that the limit may ever be.
     most: Bytes,
     limit: Bytes,
-    /// The memory that surely lives: found by the last full collection, and no more than was in use after the last
-    /// nursery collection; 0 before the first full collection.
+    /// The memory that surely lives: found by the last full collection, and no more than was in use
+    /// after the last nursery collection; 0 before the first full collection.
     live: Bytes,
     /// A full collection has ended.
     examined: bool,

@@ -60,8 +60,8 @@ pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
-/// A [`HotSpotAlone`] that begins at the time `now` with `limit`, because the virtual machine has sized the heap so
-/// far, and may grow to `most`. The other heaps begin with `Default`.
+/// A [`HotSpotAlone`] that begins at the time `now` with `limit`, because the virtual machine has
+/// sized the heap so far, and may grow to `most`. The other heaps begin with `Default`.
 pub fn hotspot_alone(now: Nanos, limit: Bytes, most: Bytes) -> HotSpotAlone {
     IslaVista::new(Ratios::ALL_TIME, limit, most).beginning(now)
 }
