@@ -6,7 +6,7 @@ mod common;
 use common::{Place, wait_for};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{SwapFile, skip};
-use plimsoll_unit::{Bytes, MIB};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 
 /// The cgroup of a process.
@@ -92,7 +92,7 @@ fn what_a_killed_run_left_goes_with_the_next_one() {
 /// the debtor by its own cgroup, and not from its neighbour, who is of the same size and within its share.
 #[test]
 fn only_the_debtor_pays() {
-    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 512 * MIB) else {
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(512)) else {
         return skip("no swap of our own here");
     };
     let place = Place::new();

@@ -129,9 +129,9 @@ pub fn fuzz_page(bytes: &[u8]) {
     let words: [AtomicU64; PAGE_SIZE / 8] = words(bytes);
     let view = PageView::of_words(&words);
     let _ = view.check();
-    let _ = view.is_stale(u64::MAX);
+    let _ = view.is_stale(plimsoll_unit::Nanos(u64::MAX));
     let limit = words[offset::LIMIT / 8].load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(view.limit(), limit);
+    assert_eq!(view.limit().0, limit);
     if let Some(reading) = view.read() {
         assert_eq!(reading.numbers.limit, limit);
     }

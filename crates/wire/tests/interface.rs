@@ -1,5 +1,6 @@
 //! The interface file and the code agree: methods, errors, and every field with its type.
 
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
     Adapt, Adapter, Attach, CgroupPath, Changed, Contain, Kind, Listing, Max, Name, Nothing, Order,
     Pinned, Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics,
@@ -249,7 +250,7 @@ fn full_register() -> Register {
         parent: Some(1),
         weight: Some(Weight::LEAST),
         priority: Some(Priority::LEAST),
-        max: Max::new(1 << 20).unwrap(),
+        max: Max::new(Bytes::mib(1)).unwrap(),
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
         whole: Some(true),
@@ -315,7 +316,7 @@ fn parameters_are_the_declared_ones() {
         id: 1,
         weight: Some(Weight::LEAST),
         priority: Some(Priority::LEAST),
-        max: Max::new(1 << 20).ok(),
+        max: Max::new(Bytes::mib(1)).ok(),
         own_weight: Some(Weight::LEAST),
         own_priority: Some(Priority::LEAST),
         parent: Some(1),

@@ -11,7 +11,7 @@ use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::os::unix::fs::MetadataExt;
@@ -248,7 +248,7 @@ impl Daemon {
             adapter,
             memory: Memory::default(),
             domain,
-            beside: 0,
+            beside: Bytes::ZERO,
             home: None,
             refused: None,
             awaits,

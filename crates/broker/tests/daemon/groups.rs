@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    let made = TestCgroup::new(name, Some(limit));
+    let made = TestCgroup::new(name, Some(Bytes(limit)));
     if made.is_err() {
         skip("no cgroup of our own here");
     }

@@ -16,18 +16,18 @@ impl Budget {
     ///
     /// # Errors
     /// As [`OwnCgroup::make`], or when it cannot be limited.
-    pub fn make(bytes: u64) -> Result<Budget, NoCgroup> {
+    pub fn make(bytes: Bytes) -> Result<Budget, NoCgroup> {
         let own = OwnCgroup::make()?;
         if let Some(cgroup) = own.cgroup() {
             let swap = MeminfoReader::open()
                 .and_then(|reader| reader.read())
-                .map_or(0, |memory| memory.swap_free.0);
+                .map_or(Bytes::ZERO, |memory| memory.swap_free);
             let above = own.escaped_limit().unwrap_or(Bytes::MAX);
-            let limit = above.min(Bytes(bound(bytes, swap)));
+            let limit = above.min(bound(bytes, swap));
             cgroup.set_limit(Some(limit))?;
-            if let Some(wall) = wall(bytes, limit.0) {
+            if let Some(wall) = wall(bytes, limit) {
                 // Version 1 has no soft limit, so only the limit holds there.
-                let _ = cgroup.set_high(Some(Bytes(wall)));
+                let _ = cgroup.set_high(Some(wall));
             }
         }
         Ok(Budget(own))
@@ -67,23 +67,23 @@ impl Budget {
     }
 }
 
-/// The limit of the cgroup, bytes. Without swap the kernel could only kill, and it kills the
+/// The limit of the cgroup. Without swap the kernel could only kill, and it kills the
 /// largest process, not the one at fault. So without swap a quarter more is allowed for programs
 /// that outrun the broker for a moment.
-fn bound(budget: u64, swap_free: u64) -> u64 {
+fn bound(budget: Bytes, swap_free: Bytes) -> Bytes {
     if swap_free < budget / 4 {
-        budget.saturating_add(budget / 4)
+        budget + budget / 4
     } else {
         budget
     }
 }
 
-/// The soft limit, bytes, at which the kernel begins to slow programs that it cannot page out. It
+/// The soft limit at which the kernel begins to slow programs that it cannot page out. It
 /// lies between the budget, to which programs are steered, and the limit, at which the kernel
 /// kills. It gives collections time, without a process that watches. `None` if the limit leaves no
 /// room above the budget, so that programs within the budget are never slowed.
-fn wall(budget: u64, limit: u64) -> Option<u64> {
-    let above = limit.checked_sub(budget).filter(|&above| above > 0)?;
+fn wall(budget: Bytes, limit: Bytes) -> Option<Bytes> {
+    let above = limit.above(budget)?;
     Some(budget + above / 2)
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn makes_a_limited_cgroup_and_takes_it_away() {
-        let budget = match Budget::make(64 << 20) {
+        let budget = match Budget::make(Bytes::mib(64)) {
             Ok(budget) => budget,
             Err(error) => {
                 plimsoll_testbed::skip(format_args!("no cgroup can be made here: {error}"));
@@ -113,15 +113,15 @@ mod tests {
 
     #[test]
     fn without_swap_the_kernel_is_kept_from_killing() {
-        assert_eq!(bound(800, 1000), 800);
-        assert_eq!(bound(800, 199), 1000);
-        assert_eq!(bound(u64::MAX, 0), u64::MAX);
+        assert_eq!(bound(Bytes(800), Bytes(1000)), Bytes(800));
+        assert_eq!(bound(Bytes(800), Bytes(199)), Bytes(1000));
+        assert_eq!(bound(Bytes::MAX, Bytes::ZERO), Bytes::MAX);
     }
 
     #[test]
     fn the_wall_stands_between_the_budget_and_the_limit() {
-        assert_eq!(wall(800, 1000), Some(900));
-        assert_eq!(wall(800, 800), None);
-        assert_eq!(wall(800, 700), None);
+        assert_eq!(wall(Bytes(800), Bytes(1000)), Some(Bytes(900)));
+        assert_eq!(wall(Bytes(800), Bytes(800)), None);
+        assert_eq!(wall(Bytes(800), Bytes(700)), None);
     }
 }

@@ -17,6 +17,7 @@ use crate::error::CliError;
 use crate::own_broker::Place;
 use crate::programs::{Program, Programs};
 use plimsoll_programs::Setting;
+use plimsoll_unit::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slot::{End, Slot, Stage};
 use std::ffi::OsString;
@@ -34,8 +35,8 @@ pub struct Many {
     slots: Vec<Slot>,
     place: Place,
     group: Option<Member>,
-    /// The budget that all share, bytes.
-    bytes: Option<u64>,
+    /// The budget that all share.
+    bytes: Option<Bytes>,
     budget: Option<Budget>,
     recording: Option<Recording>,
     /// The folder for outputs that the file does not redirect; inherited if absent.
@@ -48,7 +49,7 @@ pub struct Many {
 }
 
 /// A cgroup for all programs, with their budget if they have one.
-fn bounded(bytes: Option<u64>) -> Option<Budget> {
+fn bounded(bytes: Option<Bytes>) -> Option<Budget> {
     match bytes {
         Some(bytes) => Budget::make(bytes)
             .inspect_err(|why| warn!("the budget is advisory, no cgroup can be made for it: {why}"))
@@ -149,7 +150,7 @@ impl Many {
                 .map(|slot| (slot.program.name.clone(), slot.program.start))
                 .collect(),
             share: self.bytes.map(|bytes| messages::Share {
-                bytes,
+                bytes: bytes.0,
                 advisory: self.budget.is_none(),
             }),
             known: self

@@ -81,7 +81,7 @@ impl Builder {
 
     /// The maximum for the principal and its children together; 0: no bound.
     pub fn max(mut self, bytes: Bytes) -> Builder {
-        self.wish.register.max = self.taken(Max::or_none(bytes.0)).unwrap_or_default();
+        self.wish.register.max = self.taken(Max::or_none(bytes)).unwrap_or_default();
         self
     }
 

@@ -145,8 +145,8 @@ impl Shared {
     #[inline]
     pub(super) fn limit(&self) -> Bytes {
         match self.window.view().limit() {
-            0 => Bytes(self.read_again().numbers.limit),
-            limit => Bytes(limit),
+            Bytes::ZERO => Bytes(self.read_again().numbers.limit),
+            limit => limit,
         }
     }
 
