@@ -1,20 +1,21 @@
-//! Inputs and outputs of the core. Sizes are bytes unless a name says otherwise.
+//! Inputs and outputs of the core. Values for listings are plain numbers, as the messages have them; their
+//! sizes are bytes.
 
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Most principals at a time.
     pub max_principals: usize,
     /// Id of the first principal; after a restart, higher than any earlier id.
     pub first_id: Id,
-    /// Most bytes of the root domain to share out; `u64::MAX` when unbounded.
-    pub max_budget: u64,
-    /// Least bytes of the root domain to hold back; by default only the measured watermark.
-    pub min_reserve: u64,
+    /// Most memory of the root domain to share out; [`Bytes::MAX`] when unbounded.
+    pub max_budget: Bytes,
+    /// Least memory of the root domain to hold back; by default only the measured watermark.
+    pub min_reserve: Bytes,
     /// Whether programs lend what they would hardly miss, by what their adapters report about their
     /// collectors. Without it nothing is shared out by these figures.
     pub lending: bool,
@@ -25,8 +26,8 @@ impl Default for Config {
         Config {
             max_principals: 16_384,
             first_id: 1,
-            max_budget: u64::MAX,
-            min_reserve: 0,
+            max_budget: Bytes::MAX,
+            min_reserve: Bytes::ZERO,
             lending: true,
         }
     }
@@ -242,13 +243,13 @@ pub struct Kept {
     pub max: Max,
 }
 
-/// Sensed values of a domain (machine or limiting cgroup). Bytes.
+/// Sensed values of a domain (machine or limiting cgroup).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SensedDomain {
     /// The tightest limit above us.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
-    pub used: u64,
+    pub used: Bytes,
     /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,
 }
@@ -256,15 +257,15 @@ pub struct SensedDomain {
 impl SensedDomain {
     /// The part of a domain for one of several user groups in it: what the other groups leave
     /// unused, and at least an equal part. So only a group that exceeds its part has to pay.
-    /// `others` holds the bytes accounted to each of the other groups.
+    /// `others` holds the memory accounted to each of the other groups.
     #[must_use]
-    pub fn part_beside(self, others: impl Iterator<Item = u64> + Clone) -> SensedDomain {
+    pub fn part_beside(self, others: impl Iterator<Item = Bytes> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);
-        let theirs = others.clone().fold(0, u64::saturating_add);
-        let left_to_them = others.fold(0, |sum, uses| sum + uses.min(each));
+        let theirs: Bytes = others.clone().sum();
+        let left_to_them = others.map(|uses| uses.min(each)).sum();
         SensedDomain {
             capacity: self.capacity - left_to_them,
-            used: self.used.saturating_sub(theirs),
+            used: self.used - theirs,
             ..self
         }
     }
@@ -275,19 +276,19 @@ impl SensedDomain {
 pub struct SensedPrincipal {
     /// The principal.
     pub id: Id,
-    /// Bytes accounted to it (resident anonymous and its part of shared memory).
-    pub uses: u64,
+    /// Accounted to it (resident anonymous and its part of shared memory).
+    pub uses: Bytes,
     /// When that was read, on the clock of the pages.
     pub read_at: Nanos,
     /// It said that it gave memory back, and was read after that: the subscribers hear what was found.
     pub answers: bool,
-    /// Bytes in swap.
-    pub swapped: u64,
+    /// In swap.
+    pub swapped: Bytes,
     /// Processor time that it wanted lately (in which it ran or was ready to run), in thousandths of that in
     /// which it ran; 0 when unknown.
     pub wanted: u32,
-    /// Bytes touched recently, where it was sampled.
-    pub working_set: Option<u64>,
+    /// Touched recently, where it was sampled.
+    pub working_set: Option<Bytes>,
     /// It has no cgroup of its own, or not all of its memory is charged to it. It can be paged out,
     /// but the broker can neither take bytes from its cgroup nor bind it.
     pub bare: bool,
@@ -313,21 +314,21 @@ pub enum Action {
     PageOut {
         /// The principal.
         id: Id,
-        /// Number of bytes.
-        bytes: u64,
+        /// How much.
+        bytes: Bytes,
     },
     /// Rung 3: take bytes (`memory.reclaim`, a limit dip).
     Take {
         /// The principal.
         id: Id,
-        /// Number of bytes.
-        bytes: u64,
+        /// How much.
+        bytes: Bytes,
     },
-    /// Rung 4: set its cgroup's limit (`u64::MAX` lifts it).
+    /// Rung 4: set its cgroup's limit ([`Bytes::MAX`] lifts it).
     Bound {
         /// The principal.
         id: Id,
-        /// The limit, bytes.
-        bytes: u64,
+        /// The limit.
+        bytes: Bytes,
     },
 }

@@ -124,8 +124,8 @@ impl RootDomain {
 /// size changed with it would look as if outsiders grew suddenly.
 fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
-        capacity: reading.lowest.0,
-        used: reading.used_of_lowest().0,
+        capacity: reading.lowest,
+        used: reading.used_of_lowest(),
         cliff,
     }
 }

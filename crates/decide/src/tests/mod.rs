@@ -8,7 +8,7 @@ mod shares;
 mod users;
 
 use super::*;
-use plimsoll_unit::{MIB, MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MIB, MILLISECOND, Nanos};
 use plimsoll_wire::messages::{Kind, Max, Priority, Report, Weight};
 use plimsoll_wire::page::Numbers;
 
@@ -17,7 +17,7 @@ fn weight(number: u32) -> Weight {
 }
 
 fn max(bytes: u64) -> Max {
-    Max::new(bytes).expect("is in range")
+    Max::new(Bytes(bytes)).expect("is in range")
 }
 
 fn new(name: &str) -> NewPrincipal {
@@ -118,7 +118,7 @@ impl Bench {
                     .working_sets
                     .iter()
                     .find(|one| one.0 == id)
-                    .map(|one| one.1),
+                    .map(|one| Bytes(one.1)),
                 absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })
@@ -128,8 +128,8 @@ impl Bench {
             .tick(
                 self.now,
                 &SensedDomain {
-                    capacity: self.capacity,
-                    used,
+                    capacity: Bytes(self.capacity),
+                    used: Bytes(used),
                     cliff: self.cliff,
                 },
                 &sensed,
@@ -149,7 +149,7 @@ impl Bench {
 fn sensed(id: Id, uses: u64) -> SensedPrincipal {
     SensedPrincipal {
         id,
-        uses,
+        uses: Bytes(uses),
         ..SensedPrincipal::default()
     }
 }
