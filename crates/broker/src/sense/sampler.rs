@@ -27,7 +27,7 @@ const HURRIED: Nanos = Nanos::millis(500);
 /// Interval at which the thread checks what is due, unless it is woken.
 const ROUND: Duration = Duration::from_secs(2);
 /// Share of one processor that all sampling of working sets may take.
-const SHARE: f64 = 0.01;
+const SHARE: f64 = 0.002;
 /// Threads whose processor time is read in a round, at most: a few milliseconds. Processes beyond that are
 /// not known to want more than they get.
 const THREADS: usize = 512;
