@@ -65,7 +65,7 @@ enum Whose {
 pub struct Domain {
     whose: Whose,
     machine: MeminfoReader,
-    /// What that told last, and when.
+    /// Its last figures, and when they were read.
     told: Option<(Nanos, Meminfo)>,
     groups: Vec<Cgroup>,
     /// Whether limits may bind it that are not visible here.
@@ -179,8 +179,8 @@ impl Domain {
         self.read()
     }
 
-    /// The most that [`Reading::used_of_lowest`] can be now: all that is charged counts as used. Takes 1 us for
-    /// each group and 1 us more for each limit. `None` where only [`Domain::read`] can tell.
+    /// The most that [`Reading::used_of_lowest`] can be now: all that is charged counts as used. Takes 1 us
+    /// for each group and 1 us more for each limit. `None` where only [`Domain::read`] can tell.
     pub fn used_at_most(&self) -> Option<Bytes> {
         let (at, machine) = self.told?;
         let passed = Some(clock::now() - at).filter(|passed| *passed < MACHINE_LASTS)?;

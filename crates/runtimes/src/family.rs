@@ -44,8 +44,8 @@ pub fn uses(pid: u32) -> Option<Bytes> {
     Some(memory.anon + memory.shmem)
 }
 
-/// The family of a process, which is looked for again only when a process was started since: a file is read for
-/// each thread.
+/// The family of a process, which is looked for again only when a process was started since: a file is read
+/// for each thread.
 #[derive(Debug)]
 pub struct Family {
     /// The process at the top.

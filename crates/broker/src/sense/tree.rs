@@ -24,8 +24,8 @@ pub(super) const MAX_PROCESSES: usize = 512;
 /// An unchanged process is read in full again after this time: the kinds of its memory may
 /// have changed while the sum did not.
 const WHOLE_READ: Nanos = Nanos::seconds(20);
-/// The same of one whose memory changes. Between two full reads the short file tells its anonymous memory, and
-/// what it has in swap is as old.
+/// The same of one whose memory changes. Between two full reads the short file tells its anonymous
+/// memory, and the figure of its swap is as old.
 const WHOLE_READ_OF_BUSY: Nanos = Nanos::millis(100);
 /// A tree unchanged for a while is read again after an eighth of that while, at most this, so
 /// idle principals cost almost nothing.

@@ -32,8 +32,8 @@ const MAX_STATUS: usize = 1 << 20;
 /// The most threads of a process that are looked at.
 const MAX_THREADS: usize = 65_536;
 
-/// What tells the program of a process from the one that it becomes by an exec: the kernel places its stack
-/// anew, and its file may be another.
+/// The program of a process, which an exec changes: the kernel places the stack anew, and the file may be
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Address at which the stack begins.

@@ -248,8 +248,8 @@ fn append_children(
     Ok(true)
 }
 
-/// The number that a new process or thread of our namespace got last (`proc.rst` 1.8, `loadavg`). While it stays
-/// the same, no process has a child that it did not have before. `None` if it cannot be read.
+/// The number that a new process or thread of our namespace got last (`proc.rst` 1.8, `loadavg`). While it
+/// stays the same, no process has a child that it did not have before. `None` if it cannot be read.
 pub fn newest() -> Option<u64> {
     let mut text = Vec::new();
     read_text(std::path::Path::new("/proc/loadavg"), MAX_LOAD, &mut text).ok()?;

@@ -111,8 +111,8 @@ pub enum PerfError {
     },
 }
 
-/// Where the value of a counter is in the file. A machine adds counters and never moves one, so places hold as
-/// long as [`Counters::header`] is the same.
+/// Where the value of a counter is in the file. A machine adds counters and never moves one, so places hold
+/// as long as [`Counters::header`] is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its first byte.
@@ -255,8 +255,8 @@ impl PerfFile {
         both.is_ok_and(|(changed, started)| changed + 1 >= started)
     }
 
-    /// Reads the file again, as far as the machine says that it has filled it. If it grows or shrinks meanwhile,
-    /// reads what there is.
+    /// Reads the file again, as far as the machine says that it has filled it. If it grows or shrinks
+    /// meanwhile, reads what there is.
     ///
     /// # Errors
     /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] if the header is invalid.
