@@ -148,19 +148,19 @@ impl Sensing {
     pub(super) fn glance(
         &mut self,
         members: &mut Members,
-        core: &mut Core,
+        core: &Core,
         time: &mut UserTime,
         now: Nanos,
     ) -> bool {
-        let mut wanted = core.glance(None, self.domain.read().used);
+        let mut wanted = self.domain.glance(|used| core.glance(None, used));
         for member in members.iter_mut() {
             let may = !wanted && time.may(member.owner.payer, now);
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;
             };
             let began = time.begin(member.owner.payer);
-            let used = domain.read().used - member.beside;
-            wanted |= core.glance(Some(member.id), used);
+            let (id, beside) = (Some(member.id), member.beside);
+            wanted |= domain.glance(|used| core.glance(id, used - beside));
             time.end(member.owner.payer, began);
         }
         wanted

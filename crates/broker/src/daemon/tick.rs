@@ -104,7 +104,7 @@ impl Daemon {
 
     /// Reads only the use of the domains; runs a tick if that shows the need.
     pub(super) fn glance(&mut self, now: Nanos) {
-        let (members, core, time) = (&mut self.members, &mut self.core, &mut self.time);
+        let (members, core, time) = (&mut self.members, &self.core, &mut self.time);
         if self.sensing.glance(members, core, time, now) {
             self.tick(now);
         } else {

@@ -66,7 +66,7 @@ impl RootDomain {
 
     /// Reads its capacity and use.
     pub fn read(&mut self) -> SensedDomain {
-        match self.domain.read() {
+        match self.domain.read_lately() {
             Ok(reading) => {
                 self.last = sensed(&reading, self.look_for_cliff());
                 self.failing = false;
@@ -79,6 +79,16 @@ impl RootDomain {
             Err(_) => {}
         }
         self.last
+    }
+
+    /// Whether `is_alarming` of the present use. Reads only what is needed to tell.
+    pub fn glance(&mut self, is_alarming: impl Fn(u64) -> bool) -> bool {
+        let most = self.domain.used_at_most().filter(|_| self.until_look > 1);
+        if most.is_some_and(|most| !is_alarming(most.0)) {
+            self.until_look -= 1;
+            return false;
+        }
+        is_alarming(self.read().used)
     }
 
     /// Whether an excess kills. While that cannot be read, the last answer stays.
