@@ -39,7 +39,8 @@ case $suite in
     ;;
   vm/machine) lane=quiet apart=(daemon::stalls pressure::) ;;
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
-  cli/file | kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
+  cli/change | cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
+  kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
 
 other=pressed

@@ -218,6 +218,25 @@ guest() {
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
 }
 
+# A kernel that runs as a process, with cgroup v2. It is unpacked, not installed.
+user_mode() {
+  packages e2fsprogs
+  [ ! -x "$cache/user-mode/usr/bin/linux.uml" ] || return 0
+  mkdir -p "$cache/user-mode/deb"
+  say "fetching user-mode Linux"
+  (cd "$cache/user-mode/deb" && apt-get -qq -o APT::Sandbox::User=root download user-mode-linux)
+  dpkg-deb -x "$cache"/user-mode/deb/user-mode-linux_*.deb "$cache/user-mode"
+}
+
+# A disk with Debian and systemd, which user-mode Linux boots.
+debian() {
+  packages debootstrap e2fsprogs
+  [ ! -s "$cache/debian/disk.ext4" ] || return 0
+  mkdir -p "$cache/debian"
+  say "making a disk with Debian and systemd for the tests"
+  as_root crates/testbed/guest/debian-image.sh "$cache/debian"
+}
+
 # Names of packages with programs that are linked with libgc: the light ones, or all.
 programs() {
   local list=crates/libgc/tests/programs/packages.txt
@@ -236,6 +255,8 @@ case $purpose in
     python_traces
     python_cluster
     guest
+    user_mode
+    debian
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     ;;
   sanitize) rust_source ;;

@@ -13,7 +13,11 @@ use plimsoll_unit::{Bytes, Nanos};
 use std::sync::Arc;
 
 /// Quanta so short that some tens of events take several.
-const QUANTA: Quanta = Quanta { time: Nanos(10_000), bytes: Bytes(200), most: Nanos(50_000) };
+const QUANTA: Quanta = Quanta {
+    time: Nanos(10_000),
+    bytes: Bytes(200),
+    most: Nanos(50_000),
+};
 /// The most that the threads of a program compute together, nanoseconds: ten thousand quanta. One thread
 /// alone may compute for as long as it likes, because that is simulated at once.
 const MOST_COMPUTED: u64 = 100_000_000;
@@ -41,7 +45,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let survey = Survey::of(&trace).expect("what was written can be read");
-    let heap = survey.largest_live.saturating_mul(4).saturating_add(100).min(LARGEST);
+    let heap = survey
+        .largest_live
+        .saturating_mul(4)
+        .saturating_add(100)
+        .min(LARGEST);
     let mut first = None;
     for collector in Algorithm::ALL {
         for rule in Rule::ALL {
@@ -50,14 +58,22 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                     processors,
                     quanta: QUANTA,
                     priorities: processors == 2,
-                    ..Settings::new(rule, collector, heap)
+                    ..Settings::new(rule, collector, Bytes(heap))
                 };
                 let mut program = Traced::new(&trace, &survey, 1.0);
                 let Ok(outcome) = simulate(&mut program, &settings) else {
                     continue;
                 };
-                assert_eq!(outcome.allocated, outcome.freed + outcome.live + outcome.garbage);
-                let same = (outcome.threads, outcome.events, outcome.objects, outcome.computed);
+                assert_eq!(
+                    outcome.allocated,
+                    outcome.freed + outcome.live + outcome.garbage
+                );
+                let same = (
+                    outcome.threads,
+                    outcome.events,
+                    outcome.objects,
+                    outcome.computed,
+                );
                 assert_eq!(*first.get_or_insert(same), same, "{rule:?} {collector:?}");
             }
         }

@@ -68,7 +68,7 @@ impl Trigger {
     fn is_due(&self, bound: Bound) -> bool {
         let used = self.used.load(Ordering::Relaxed);
         let holds = used.saturating_add(self.allocated.load(Ordering::Relaxed));
-        used != UNKNOWN && holds > bound.above && self.asked() < bound.times
+        used != UNKNOWN && holds > bound.above.0 && self.asked() < bound.times
     }
 
     /// Collections asked for so far.
@@ -80,6 +80,7 @@ impl Trigger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Bytes;
 
     /// Allocates until a collection is asked for; how many [`INTERVAL`]s that were, 99 at the most.
     fn until_asked(trigger: &Trigger, bound: Option<Bound>) -> u64 {
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn a_heap_is_collected_when_it_comes_to_its_bound() {
         let bound = Some(Bound {
-            above: 10 * INTERVAL,
+            above: Bytes(10 * INTERVAL),
             times: 3,
         });
         let trigger = Trigger::before_the_first();
@@ -130,7 +131,10 @@ mod tests {
     fn one_thread_collects_at_a_time() {
         let trigger = Trigger::before_the_first();
         trigger.pause_ended(1);
-        let bound = Some(Bound { above: 0, times: 9 });
+        let bound = Some(Bound {
+            above: Bytes::ZERO,
+            times: 9,
+        });
         trigger.allocated(16, bound, || {
             trigger.allocated(16, bound, || panic!("two at once"));
             trigger.pause_ended(1);
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(trigger.asked(), 2, "the next may be asked for");
         trigger.pause_ended(1);
         let bound = Some(Bound {
-            above: 40 * INTERVAL,
+            above: Bytes(40 * INTERVAL),
             times: 9,
         });
         trigger.allocated(50 * INTERVAL, bound, || ());

@@ -277,7 +277,7 @@ unsafe extern "C" fn on_allocated(
         let (Some(jvmti), Some(page)) = (unsafe { Jvmti::again(env) }, PAGE.get()) else {
             return;
         };
-        let Some(wish) = wished(*page, clock::now().0) else {
+        let Some(wish) = wished(*page, clock::now()) else {
             // Its adapter is gone: another agent may have it.
             jvmti.uncount();
             return;

@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::heap::Heap;
 use crate::machine::Machine;
 use plimsoll_programs::hotspot::tables::{Field, Place, Source, Tables};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::Kind;
 
 /// Types and fields that the agent asks for.
@@ -193,7 +194,7 @@ fn look(tables: Tables) {
             // SAFETY: no machine runs that could change it.
             let _ = unsafe { heap.begin() };
             // SAFETY: as above; without a wish, because what it found is no heap, and nothing of it may go.
-            let _ = unsafe { heap.end(None, Kind::Full, 1) };
+            let _ = unsafe { heap.end(None, Kind::Full, Nanos(1)) };
         }
         Err(why) => assert!(!why.to_string().is_empty()),
     }

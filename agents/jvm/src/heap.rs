@@ -43,16 +43,17 @@ use crate::ranges::Giver;
 use crate::regions::Regions;
 use crate::retained_free::Keeping;
 use crate::spaces::Spaces;
+use plimsoll_unit::Nanos;
 use plimsoll_wire::collections::{Collector, Kind};
 use std::time::Duration;
 
 /// Versions whose heaps are touched. It was tried with 11, 17, 21 and 25; those between have the same fields,
 /// or are refused for what they lack.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
-/// A pause is prolonged by this at most, nanoseconds, and one for the whole heap by [`MAX_WHOLE_NS`]. The
+/// A pause is prolonged by this at most, and one for the whole heap by [`MAX_WHOLE`]. The
 /// rest waits for the next pause.
-const MAX_PAUSE_NS: u64 = 20_000_000;
-const MAX_WHOLE_NS: u64 = 1_000_000_000;
+const MAX_PAUSE: Nanos = Nanos::millis(20);
+const MAX_WHOLE: Nanos = Nanos::seconds(1);
 /// How often the heap of a running machine is looked for, and the pause (ms) in between: the machine may be
 /// resizing it, or collecting, at that moment.
 const TRIES: u32 = 4;
@@ -152,7 +153,7 @@ impl Heap {
         &mut self,
         resident: Option<u64>,
         kind: Kind,
-        now_ns: u64,
+        now: Nanos,
     ) -> Result<Free, Refusal> {
         let looked = match &mut self.parts {
             Parts::Spaces(spaces) => Some(spaces.look_at_end(kind)?),
@@ -171,9 +172,9 @@ impl Heap {
             self.keeping.forget();
             return Ok(Free::default());
         };
-        self.keeping.note(looked.taken, now_ns);
+        self.keeping.note(looked.taken, now);
         let keep = resident.map(|resident| self.keeping.keep(resident, looked.used, kind));
-        self.giver.begin(Some(now_ns.saturating_add(most_ns(kind))));
+        self.giver.begin(Some(now + longest(kind)));
         let giver = &self.giver;
         // SAFETY: the caller promises the safepoint and whose heap this is; the look was in this pause.
         // Without `keep` nothing is given back.
@@ -186,11 +187,11 @@ impl Heap {
     }
 }
 
-/// How much a pause of this kind is prolonged at most, ns.
-fn most_ns(kind: Kind) -> u64 {
+/// How much a pause of this kind is prolonged at most.
+fn longest(kind: Kind) -> Nanos {
     match kind {
-        Kind::Full => MAX_WHOLE_NS,
-        _ => MAX_PAUSE_NS,
+        Kind::Full => MAX_WHOLE,
+        _ => MAX_PAUSE,
     }
 }
 
@@ -244,8 +245,8 @@ mod tests {
     #[test]
     fn every_pause_is_prolonged_by_a_bounded_time() {
         for kind in [Kind::Unknown, Kind::Young, Kind::Concurrent] {
-            assert_eq!(most_ns(kind), MAX_PAUSE_NS);
+            assert_eq!(longest(kind), MAX_PAUSE);
         }
-        assert_eq!(most_ns(Kind::Full), MAX_WHOLE_NS);
+        assert_eq!(longest(Kind::Full), MAX_WHOLE);
     }
 }

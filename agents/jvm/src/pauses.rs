@@ -33,8 +33,8 @@ pub struct Pauses {
 /// Notes from the beginning of a pause.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    /// When it was, ns.
-    start_ns: u64,
+    /// When it was.
+    start: Nanos,
     /// `None` where it was too soon to read again.
     read: Option<Read>,
 }
@@ -43,7 +43,7 @@ struct Begun {
 #[derive(Clone, Copy, Debug)]
 struct Read {
     reading: Reading,
-    took_ns: u64,
+    took: Nanos,
 }
 
 impl Pauses {
@@ -83,15 +83,15 @@ impl Pauses {
     /// # Safety
     /// As [`Heap::begin`], and the heap is that of this process's machine.
     pub unsafe fn begin(&mut self) {
-        let start_ns = clock::now().0;
+        let start = clock::now();
         if let Some(counters) = &mut self.counters {
             counters.begin();
         }
         // SAFETY: as the caller promises.
         self.try_heap(|heap| unsafe { heap.begin() }.map(|()| Free::default()));
-        let read = self.ration.allows(start_ns).then(|| self.read());
-        self.begun = Some(Begun { start_ns, read });
-        self.totals.agent_ns += clock::now().0.saturating_sub(start_ns);
+        let read = self.ration.allows(start).then(|| self.read());
+        self.begun = Some(Begun { start, read });
+        self.totals.agent_ns += (clock::now() - start).0;
     }
 
     /// The pause ends. Returns what is known of the heap after it.
@@ -99,29 +99,29 @@ impl Pauses {
     /// # Safety
     /// As [`Heap::end`], and the heap is that of this process's machine.
     pub unsafe fn end(&mut self) -> Free {
-        let end_ns = clock::now().0;
+        let end = clock::now();
         // A pause whose beginning was missed has no length.
         let begun = self.begun.take().unwrap_or(Begun {
-            start_ns: end_ns,
+            start: end,
             read: None,
         });
         let counters = self.counters.as_mut();
         let kind = counters.map_or(self.usual, Counters::kind);
-        let within = self.read_within(begun.read, end_ns);
-        let start_ns = begun.start_ns;
+        let within = self.read_within(begun.read, end);
+        let start = begun.start;
         let tier = self.reader.tier();
-        let is_short = within.zip(tier).is_some_and(|(within, tier)| {
-            tier.is_short(within.stalled, Nanos(end_ns.saturating_sub(start_ns)))
-        });
-        let resident = wished(&self.writer, start_ns, is_short);
+        let is_short = within
+            .zip(tier)
+            .is_some_and(|(within, tier)| tier.is_short(within.stalled, end - start));
+        let resident = wished(&self.writer, start, is_short);
         // SAFETY: as the caller promises.
-        let free = self.try_heap(|heap| unsafe { heap.end(resident, kind, end_ns) });
+        let free = self.try_heap(|heap| unsafe { heap.end(resident, kind, end) });
         let counts = within.unwrap_or_default();
         let pause = Pause {
             number: self.totals.pauses + 1,
             kind,
-            start_ns,
-            end_ns,
+            start_ns: start.0,
+            end_ns: end.0,
             stalls: counts.stalled.count,
             stall_ns: counts.stalled.time.0,
             major_faults: counts.major_faults,
@@ -129,7 +129,7 @@ impl Pauses {
         };
         self.count(&pause, &free);
         self.totals.unread += u64::from(within.is_none());
-        self.totals.agent_ns += clock::now().0.saturating_sub(end_ns);
+        self.totals.agent_ns += (clock::now() - end).0;
         self.writer.ended(&pause, &self.totals);
         free
     }
@@ -137,27 +137,26 @@ impl Pauses {
     /// The counts within the pause that ends; `None` if they are not known. Writes the counts by now to the
     /// page, if they are read: also after a pause that was long enough for it, though nothing was read at its
     /// beginning.
-    fn read_within(&mut self, before: Option<Read>, end_ns: u64) -> Option<Reading> {
-        if before.is_none() && !self.ration.allows(end_ns) {
+    fn read_within(&mut self, before: Option<Read>, end: Nanos) -> Option<Reading> {
+        if before.is_none() && !self.ration.allows(end) {
             return None;
         }
         let now = self.read();
-        let took_ns = before.map_or(0, |before| before.took_ns);
-        self.ration
-            .spent(now.took_ns.saturating_add(took_ns), clock::now().0);
+        let took = before.map_or(Nanos::ZERO, |before| before.took);
+        self.ration.spent(now.took + took, clock::now());
         if let Some(process) = &mut self.process {
             self.reader.tell_fall(process);
-            process.read(&reading(now.reading, end_ns));
+            process.read(&reading(now.reading, end));
         }
         before.map(|before| now.reading.since(before.reading))
     }
 
     fn read(&mut self) -> Read {
-        let start_ns = clock::now().0;
-        let reading = self.reader.read(start_ns);
+        let start = clock::now();
+        let reading = self.reader.read(start);
         Read {
             reading,
-            took_ns: clock::now().0.saturating_sub(start_ns),
+            took: clock::now() - start,
         }
     }
 
@@ -206,19 +205,19 @@ impl Pauses {
     }
 }
 
-/// How much of the heap may stay resident after a pause that began at this time (ns). A wish that was fresh
+/// How much of the heap may stay resident after a pause that began at this time. A wish that was fresh
 /// then counts, however long the pause took: while it lasts, the adapter may be waiting for its end. After a
 /// pause that was short of memory (`is_short`) nothing free may stay: the adapter would wish that for the
 /// next pause, when the kernel has written it to swap.
-fn wished(writer: &Writer<'_>, start_ns: u64, is_short: bool) -> Option<u64> {
-    let wish = writer.wish(start_ns)?;
-    Some(if is_short { 0 } else { wish.resident })
+fn wished(writer: &Writer<'_>, start: Nanos, is_short: bool) -> Option<u64> {
+    let wish = writer.wish(start)?;
+    Some(if is_short { 0 } else { wish.resident.0 })
 }
 
 /// A reading as it is on the page.
-pub fn reading(counts: Reading, at_ns: u64) -> Process {
+pub fn reading(counts: Reading, at: Nanos) -> Process {
     Process {
-        at_ns,
+        at_ns: at.0,
         stalls: counts.stalled.count,
         stall_ns: counts.stalled.time.0,
         major_faults: counts.major_faults,
@@ -228,10 +227,10 @@ pub fn reading(counts: Reading, at_ns: u64) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_wire::collections::{About, SIZE, View, WISH_LASTS_NS, Wish, Words, wish};
+    use plimsoll_wire::collections::{About, SIZE, View, WISH_LASTS, Wish, Words, wish};
     use std::sync::atomic::AtomicU64;
 
-    use plimsoll_unit::SECOND;
+    use plimsoll_unit::Bytes;
 
     #[test]
     fn what_was_read_just_before_is_not_read_again_if_it_is_dear() {
@@ -242,25 +241,25 @@ mod tests {
         let no_heap = Err(Refusal::NotAnonymous);
         let mut pauses = Pauses::new(writer, Some(process), Reader::open(), None, no_heap);
         let view = View::new(words).unwrap();
-        let mut pause = |next_ns: [u64; 2]| {
-            pauses.ration = TimeBudget::until(next_ns[0]);
+        let mut pause = |next: [Nanos; 2]| {
+            pauses.ration = TimeBudget::until(next[0]);
             // SAFETY: it has no heap.
             unsafe { pauses.begin() };
-            pauses.ration = TimeBudget::until(next_ns[1]);
+            pauses.ration = TimeBudget::until(next[1]);
             // SAFETY: as above.
             unsafe { pauses.end() };
             let at_ns = view.process().map(|process| process.at_ns);
             (pauses.totals.unread, at_ns)
         };
-        const NEVER: u64 = u64::MAX;
+        const NEVER: Nanos = Nanos(u64::MAX);
         assert_eq!(pause([NEVER, NEVER]), (1, None));
         // Long enough that its end could be read: what the process has by now is told.
-        let (unread, told) = pause([NEVER, 0]);
+        let (unread, told) = pause([NEVER, Nanos::ZERO]);
         assert_eq!(unread, 2);
         assert!(told.is_some());
         assert_eq!(pause([NEVER, NEVER]), (3, told), "nothing new");
         // A beginning that was read needs its end.
-        let (unread, next) = pause([0, NEVER]);
+        let (unread, next) = pause([Nanos::ZERO, NEVER]);
         assert_eq!(unread, 3);
         assert!(next > told);
         assert_eq!(view.totals().unwrap().unread, 3);
@@ -271,18 +270,18 @@ mod tests {
         let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
         let words = Words::of(&page);
         let (writer, _) = Writer::new(words, &About::default());
-        let wished = |start_ns| super::wished(&writer, start_ns, false);
-        assert_eq!(wished(0), None, "nobody wished anything");
-        wish(words, Some(Wish::stay(7)), 3 * SECOND);
+        let wished = |start| super::wished(&writer, start, false);
+        assert_eq!(wished(Nanos::ZERO), None, "nobody wished anything");
+        wish(words, Some(Wish::stay(Bytes(7))), Nanos::seconds(3));
         // A minute long, or longer: what counts is when it began.
-        assert_eq!(wished(4 * SECOND), Some(7));
-        assert_eq!(wished(3 * SECOND + WISH_LASTS_NS), Some(7));
-        assert_eq!(wished(4 * SECOND + WISH_LASTS_NS), None);
+        assert_eq!(wished(Nanos::seconds(4)), Some(7));
+        assert_eq!(wished(Nanos::seconds(3) + WISH_LASTS), Some(7));
+        assert_eq!(wished(Nanos::seconds(4) + WISH_LASTS), None);
         // Left or taken back meanwhile: the last word counts.
-        wish(words, Some(Wish::stay(9)), 30 * SECOND);
-        assert_eq!(wished(4 * SECOND), Some(9));
-        wish(words, None, 31 * SECOND);
-        assert_eq!(wished(4 * SECOND), None);
+        wish(words, Some(Wish::stay(Bytes(9))), Nanos::seconds(30));
+        assert_eq!(wished(Nanos::seconds(4)), Some(9));
+        wish(words, None, Nanos::seconds(31));
+        assert_eq!(wished(Nanos::seconds(4)), None);
     }
 
     #[test]
@@ -290,9 +289,9 @@ mod tests {
         let page: [AtomicU64; SIZE / 8] = std::array::from_fn(|_| AtomicU64::new(0));
         let words = Words::of(&page);
         let (writer, _) = Writer::new(words, &About::default());
-        assert_eq!(wished(&writer, SECOND, true), None);
-        wish(words, Some(Wish::stay(7)), SECOND);
-        let after = [true, false].map(|is_short| wished(&writer, SECOND, is_short));
+        assert_eq!(wished(&writer, Nanos::seconds(1), true), None);
+        wish(words, Some(Wish::stay(Bytes(7))), Nanos::seconds(1));
+        let after = [true, false].map(|is_short| wished(&writer, Nanos::seconds(1), is_short));
         assert_eq!(after, [Some(0), Some(7)]);
     }
 }

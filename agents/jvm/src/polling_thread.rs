@@ -22,14 +22,14 @@ pub fn start(mut process: ProcessWriter<'static>) {
     let work = move || {
         while !is_over() {
             unharmed((), || {
-                let at_ns = clock::now().0;
-                let now = reader.read(at_ns);
+                let at = clock::now();
+                let now = reader.read(at);
                 reader.tell_fall(&mut process);
-                process.read(&reading(now, at_ns));
-                let end_ns = clock::now().0;
-                ration.spent(end_ns.saturating_sub(at_ns), end_ns);
+                process.read(&reading(now, at));
+                let end = clock::now();
+                ration.spent(end - at, end);
             });
-            std::thread::sleep(PERIOD.max(Duration::from_nanos(ration.rest_ns())));
+            std::thread::sleep(PERIOD.max(ration.rest().duration()));
         }
     };
     let builder = std::thread::Builder::new()

@@ -5,6 +5,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::sandbox;
 use plimsoll_kernel::smaps::each_own_mapping;
+use plimsoll_unit::Nanos;
 use std::ffi::c_void;
 
 /// Size of a huge page, where the kernel does not say, bytes.
@@ -17,8 +18,8 @@ const CHUNK: u64 = 16 << 20;
 pub struct Giver {
     /// Whole pages are given back; the size of a page, bytes.
     page: u64,
-    /// When to stop, ns; changed at the end of each pause.
-    until_ns: Option<u64>,
+    /// When to stop; changed at the end of each pause.
+    until: Option<Nanos>,
 }
 
 impl Giver {
@@ -28,29 +29,23 @@ impl Giver {
     /// If the user wants memory to stay, or the machine does not tell.
     pub fn of(machine: &Machine) -> Result<Giver, Refusal> {
         let page = wanted_page(machine)?;
-        Ok(Giver {
-            page,
-            until_ns: None,
-        })
+        Ok(Giver { page, until: None })
     }
 
     /// One for pages of this size.
     #[cfg(test)]
     pub fn of_pages(page: u64) -> Giver {
-        Giver {
-            page,
-            until_ns: None,
-        }
+        Giver { page, until: None }
     }
 
-    /// A pause ends; from this time on (ns) nothing more is given back in it.
-    pub fn begin(&mut self, until_ns: Option<u64>) {
-        self.until_ns = until_ns;
+    /// A pause ends; from this time on nothing more is given back in it.
+    pub fn begin(&mut self, until: Option<Nanos>) {
+        self.until = until;
     }
 
     /// Whether there is time left in this pause.
     pub fn has_time(&self) -> bool {
-        self.until_ns.is_none_or(|until| clock::now().0 < until)
+        self.until.is_none_or(|until| clock::now() < until)
     }
 
     /// Size of the pages, bytes.
@@ -242,7 +237,7 @@ mod tests {
         own.bytes().fill(1);
         let mut giver = Giver::of_pages(page_size());
         let (start, end) = own.range();
-        giver.begin(Some(clock::now().0));
+        giver.begin(Some(clock::now()));
         // SAFETY: our mapping; nobody else looks at it.
         let given = unsafe { giver.give(start, end) };
         assert_eq!((given, own.resident()), (Ok(end), 2 * CHUNK));

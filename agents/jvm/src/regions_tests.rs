@@ -3,7 +3,7 @@ use crate::fake_heap::Mapping;
 use crate::layout::Names;
 use plimsoll_kernel::process::page_size;
 use plimsoll_programs::hotspot::tables::{Field, Place, Tables};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{MIB, Nanos};
 use proptest::prelude::*;
 
 const EDEN: u64 = 2;
@@ -223,7 +223,7 @@ fn nothing_is_looked_for_where_all_may_stay_or_the_time_is_up() {
     let mut regions = heap.regions();
     assert_eq!(end(&mut regions, 8 * MIB).kept, 8 * MIB, "not looked for");
     let mut giver = Giver::of_pages(page_size());
-    giver.begin(Some(0));
+    giver.begin(Some(Nanos::ZERO));
     regions.look_at_end().unwrap();
     // SAFETY: the regions are in memory of the test, which changes nothing meanwhile.
     let free = unsafe { regions.give_back(Some(4 * MIB), &giver) }.unwrap();

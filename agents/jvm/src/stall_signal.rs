@@ -14,14 +14,14 @@ use plimsoll_wire::collections::{ProcessWriter, Signal};
 pub struct Reader {
     stalls: Option<Stalls>,
     counted: Counted,
-    /// The faults at the last reading of `stalls`, and when it was (ns).
-    read_at: Option<(Faults, u64)>,
+    /// The faults at the last reading of `stalls`, and when it was.
+    read_at: Option<(Faults, Nanos)>,
     /// The source that stopped working, until somebody is told.
     fell: Option<Tier>,
 }
 
-/// How long a reading of the signal counts if no page was got meanwhile, ns.
-const LASTS_NS: u64 = 100_000_000;
+/// How long a reading of the signal counts if no page was got meanwhile.
+const LASTS: Nanos = Nanos::millis(100);
 
 /// Faults of all threads of this process, ended ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,12 +130,12 @@ impl Reader {
     }
 
     /// The counts so far. They never go back.
-    pub fn read(&mut self, now_ns: u64) -> Reading {
+    pub fn read(&mut self, now: Nanos) -> Reading {
         let faults = faults();
-        let stalled = if self.is_as_it_was(faults, now_ns) {
+        let stalled = if self.is_as_it_was(faults, now) {
             None
         } else {
-            self.read_at = faults.map(|faults| (faults, now_ns));
+            self.read_at = faults.map(|faults| (faults, now));
             self.read_source(faults)
         };
         self.counted.add(stalled, faults.map(|faults| faults.major))
@@ -176,15 +176,13 @@ impl Reader {
     }
 
     /// Whether the signal cannot have changed since it was read last.
-    fn is_as_it_was(&self, faults: Option<Faults>, now_ns: u64) -> bool {
+    fn is_as_it_was(&self, faults: Option<Faults>, now: Nanos) -> bool {
         // The pressure is that of other programs, too.
         let is_own = self
             .stalls
             .as_ref()
             .is_some_and(|stalls| stalls.tier() != Tier::Pressure);
-        let is_same = |(then, at_ns): (Faults, u64)| {
-            faults == Some(then) && now_ns.saturating_sub(at_ns) < LASTS_NS
-        };
+        let is_same = |(then, at): (Faults, Nanos)| faults == Some(then) && now - at < LASTS;
         is_own && self.read_at.is_some_and(is_same)
     }
 }
@@ -277,7 +275,11 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(told(reader.read(1)).2, 0, "it counts from its opening");
+        assert_eq!(
+            told(reader.read(Nanos(1))).2,
+            0,
+            "it counts from its opening"
+        );
         let none = Reader::of(None);
         assert_eq!(none.signal(), Signal::None);
         assert!(none.describe().contains("nothing tells of stalls"));
@@ -300,13 +302,13 @@ mod tests {
         let mut reader = Reader::of(Stalls::among(process, &[Tier::MajorFaults]).ok());
         let faults = Faults { minor: 9, major: 7 };
         assert!(
-            !reader.is_as_it_was(Some(faults), 50),
+            !reader.is_as_it_was(Some(faults), Nanos(50)),
             "it was not read yet"
         );
-        reader.read_at = Some((faults, 50));
-        assert!(reader.is_as_it_was(Some(faults), 50));
-        assert!(reader.is_as_it_was(Some(faults), 49 + LASTS_NS));
-        assert!(!reader.is_as_it_was(Some(faults), 50 + LASTS_NS));
+        reader.read_at = Some((faults, Nanos(50)));
+        assert!(reader.is_as_it_was(Some(faults), Nanos(50)));
+        assert!(reader.is_as_it_was(Some(faults), Nanos(49) + LASTS));
+        assert!(!reader.is_as_it_was(Some(faults), Nanos(50) + LASTS));
         let (minor, major) = (
             Faults {
                 minor: 10,
@@ -314,13 +316,16 @@ mod tests {
             },
             Faults { major: 8, ..faults },
         );
-        assert!(!reader.is_as_it_was(Some(minor), 60) && !reader.is_as_it_was(Some(major), 60));
         assert!(
-            !reader.is_as_it_was(None, 60),
+            !reader.is_as_it_was(Some(minor), Nanos(60))
+                && !reader.is_as_it_was(Some(major), Nanos(60))
+        );
+        assert!(
+            !reader.is_as_it_was(None, Nanos(60)),
             "what cannot be read is not known"
         );
         reader.stalls = None;
-        assert!(!reader.is_as_it_was(Some(faults), 60));
+        assert!(!reader.is_as_it_was(Some(faults), Nanos(60)));
     }
 
     #[test]

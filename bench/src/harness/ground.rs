@@ -57,7 +57,9 @@ impl Ground {
             .map_err(missing("memory cgroup to run in"))?;
         let cache = root().join(".cache");
         std::fs::create_dir_all(&cache).map_err(Error::file("make", &cache))?;
-        let swap = swap.map(|bytes| SwapFile::new(&cache, bytes)).transpose();
+        let swap = swap
+            .map(|bytes| SwapFile::new(&cache, Bytes(bytes)))
+            .transpose();
         let swap = swap.map_err(missing("swap file"))?;
         Ok(Ground {
             cgroup,

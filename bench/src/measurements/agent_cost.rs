@@ -17,6 +17,7 @@ use plimsoll_kernel::clock;
 use plimsoll_runtimes::hotspot::agent::{LIBRARY, Page};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::children::end_with_us;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::collections::{Totals, Wish};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -227,7 +228,7 @@ fn once(mut command: Command, mode: Mode, wish: u64) -> Result<Took> {
                 .and_then(|process| Page::of(&process).ok());
         }
         if let Some(page) = page.as_ref().filter(|_| mode == Mode::Looks) {
-            page.wish(Some(Wish::stay(wish)));
+            page.wish(Some(Wish::stay(Bytes(wish))));
         }
         collections.find(&[pid as i32]);
         let now = (collections.look().0, processor_ns(pid));

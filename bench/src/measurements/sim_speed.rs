@@ -17,8 +17,8 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
-use plimsoll_unit::Nanos;
 use plimsoll_unit::float::MIB;
+use plimsoll_unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -172,7 +172,11 @@ fn once(what: What, made: &Made, ground: &Ground, turn: &Turn<'_>) -> Result<Ran
             time: Nanos(QUANTUM),
             ..Quanta::PAPER
         },
-        ..Settings::new(what.rule, what.collector, HEAP * made.survey.largest_live)
+        ..Settings::new(
+            what.rule,
+            what.collector,
+            Bytes(HEAP * made.survey.largest_live),
+        )
     };
     let before = clock::thread_cpu().0;
     let outcome = simulate(&mut Traced::new(&made.trace, &made.survey, 1.0), &settings)?;

@@ -7,6 +7,7 @@ use plimsoll_picture::chart::heading;
 use plimsoll_picture::scale::{Unit, number, ticks};
 use plimsoll_picture::shade::{Shade, elements};
 use plimsoll_picture::{Align, Rect, Svg, WIDTH};
+use plimsoll_unit::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -161,7 +162,7 @@ impl Breakdown {
 impl Scale {
     fn axis(&self, svg: &mut Svg) {
         let longest = self.most[0].max(self.most[1]);
-        let unit = Unit::of(longest);
+        let unit = Unit::of(Bytes(longest));
         for tick in ticks((0.0, longest as f64 / unit.bytes), 8) {
             let bytes = (tick * unit.bytes) as u64;
             for place in 0..2 {

@@ -11,7 +11,7 @@ mod structs;
 
 use failure::{Failure, guarded};
 use plimsoll_client::messages::{Max, Priority, Set, Weight};
-use plimsoll_client::{Builder, Event, Principal, Socket};
+use plimsoll_client::{Builder, Bytes, Event, Principal, Socket};
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -72,7 +72,7 @@ unsafe fn configure(mut builder: Builder, options: &Options) -> Result<Builder, 
         builder = builder.weight(options.weight);
     }
     if options.max != 0 {
-        builder = builder.max(plimsoll_client::Bytes(options.max));
+        builder = builder.max(Bytes(options.max));
     }
     if options.pid != 0 {
         builder = builder.pid(options.pid);
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn plimsoll_report(handle: *mut Principal, known: *const K
 pub unsafe extern "C" fn plimsoll_released(handle: *mut Principal, bytes: u64) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        unsafe { alive(handle)? }.released(plimsoll_client::Bytes(bytes));
+        unsafe { alive(handle)? }.released(Bytes(bytes));
         Ok(0)
     })
 }
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn plimsoll_set_priority(handle: *mut Principal, priority:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn plimsoll_set_max(handle: *mut Principal, bytes: u64) -> c_int {
     let bound = |set: &mut Set| {
-        set.max = Some(Max::or_none(bytes)?);
+        set.max = Some(Max::or_none(Bytes(bytes))?);
         Ok(())
     };
     // SAFETY: the caller's promise.

@@ -9,7 +9,7 @@ mod neighbour;
 use fake::{Fake, Script, numbers};
 use plimsoll_testbed::cargo::{self, profile};
 use plimsoll_testbed::skip;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::messages::{Max, Priority, Weight};
 use plimsoll_wire::page::Numbers;
 use rustix::fs::{StatVfsMountFlags, XattrFlags};
@@ -101,7 +101,11 @@ fn follows(shared: bool) {
         let asked = &state.registered[0];
         assert_eq!(
             (asked.weight, asked.priority, asked.max.bytes()),
-            (Weight::new(20).ok(), Priority::new(-3).ok(), Some(1 << 40))
+            (
+                Weight::new(20).ok(),
+                Priority::new(-3).ok(),
+                Some(Bytes(1 << 40))
+            )
         );
         assert_eq!(asked.adapter.as_deref(), Some("self"));
         assert!(state.reports.iter().all(|report| report.floor.is_none()));

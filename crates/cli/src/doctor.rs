@@ -96,7 +96,8 @@ pub fn examine(place: &Place) -> Findings {
     let listing = Control::connect(&place.socket)
         .and_then(|mut control| control.list())
         .ok();
-    let capabilities: Vec<Found> = probe().into_iter().map(Found::from).collect();
+    let mut capabilities: Vec<Found> = probe().into_iter().map(Found::from).collect();
+    capability::try_own_cgroup(&mut capabilities);
     let own = std::env::current_exe().ok();
     let libraries = own
         .as_deref()

@@ -41,6 +41,7 @@ pub mod man;
 pub mod map;
 mod output;
 pub mod own_broker;
+pub mod own_cgroup;
 pub mod pin;
 pub mod programs;
 mod progress;

@@ -24,6 +24,7 @@
 use crate::args::{AdapterChoice, LeverOptions, check_name};
 use crate::lever_keys::OwnKeys;
 use crate::size::{Human, bound};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::size::Size;
 use plimsoll_wire::standing::Standing;
 use serde::Deserialize;
@@ -178,8 +179,8 @@ pub enum ProgramsError {
 }
 
 impl Programs {
-    /// Things that the file may say, but that are hardly meant. `capacity` in bytes.
-    pub fn doubts(&self, capacity: u64) -> Vec<String> {
+    /// Things that the file may say, but that are hardly meant.
+    pub fn doubts(&self, capacity: Bytes) -> Vec<String> {
         let mut doubts = Vec::new();
         for (at, program) in self.programs.iter().enumerate() {
             let same = |other: &Program| other.name == program.name;
@@ -198,8 +199,8 @@ impl Programs {
         if let Some(budget) = budget.filter(|&budget| budget > capacity) {
             doubts.push(format!(
                 "the budget of {} is more than the {} that there are",
-                Human(budget),
-                Human(capacity)
+                Human(budget.0),
+                Human(capacity.0)
             ));
         }
         doubts
@@ -254,11 +255,11 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Checks that a broker takes the budget and each maximum where there are `memory` bytes.
+    /// Checks that a broker takes the budget and each maximum where there is `memory`.
     ///
     /// # Errors
     /// Says which of them it does not take.
-    pub fn check_bounds(&self, path: &Path, memory: u64) -> Result<(), ProgramsError> {
+    pub fn check_bounds(&self, path: &Path, memory: Bytes) -> Result<(), ProgramsError> {
         let budget = [("budget".to_owned(), self.budget)].into_iter();
         let own = self.programs.iter();
         let own = own.map(|program| (format!("program `{}`", program.name), program.max));

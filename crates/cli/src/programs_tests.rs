@@ -142,7 +142,7 @@ fn says_what_is_wrong_and_where() {
 fn bounds_that_no_broker_takes_are_named() {
     let refused = |text: &str| {
         let programs = parse(text).unwrap();
-        let checked = programs.check_bounds(Path::new("p.toml"), 64 << 20);
+        let checked = programs.check_bounds(Path::new("p.toml"), Bytes::mib(64));
         checked.map_err(|error| error.to_string())
     };
     let one = |line: &str| format!("{line}\n[[program]]\nname = 'a'\ncommand = 'true'\n");
@@ -196,7 +196,7 @@ proptest! {
 fn two_of_a_name_and_a_budget_above_the_machine_are_doubted() {
     let program = "[[program]]\nname = \"a\"\ncommand = \"x\"\n";
     let programs = parse(&format!("budget = \"100G\"\n{}", program.repeat(3))).unwrap();
-    let doubts = programs.doubts(24 << 30);
+    let doubts = programs.doubts(Bytes(24 << 30));
     assert_eq!(
         doubts,
         [
@@ -204,6 +204,6 @@ fn two_of_a_name_and_a_budget_above_the_machine_are_doubted() {
             "the budget of 100G is more than the 24.0G that there are",
         ]
     );
-    assert!(programs.doubts(100 << 30).len() == 1);
-    assert!(parse(program).unwrap().doubts(1).is_empty());
+    assert!(programs.doubts(Bytes(100 << 30)).len() == 1);
+    assert!(parse(program).unwrap().doubts(Bytes(1)).is_empty());
 }

@@ -5,6 +5,7 @@ use crate::broker_connection::Control;
 use crate::error::CliError;
 use crate::rows::{Faults, Order, find, rows, shown};
 use crate::size::Human;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{Id, Listing, Max, Set};
 use plimsoll_wire::varlink::WireError;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ pub fn run(control: &mut Control, args: &args::Set) -> Result<(), CliError> {
     }
     let max = args
         .max
-        .map(|max| Max::or_none(max.bytes(listing.capacity)));
+        .map(|max| Max::or_none(max.bytes(Bytes(listing.capacity))));
     let refused = |error: WireError| CliError::Refused(error.message);
     let set = Set {
         id,
@@ -75,7 +76,7 @@ fn changes(listing: &Listing, set: &Set) -> String {
     };
     let before = find(listing, set.id).cloned().unwrap_or_default();
     let bound =
-        |max: Option<u64>| max.map_or_else(|| "none".to_owned(), |max| Human(max).to_string());
+        |max: Option<Bytes>| max.map_or_else(|| "none".to_owned(), |max| Human(max.0).to_string());
     let mut changed = Vec::new();
     if let Some(weight) = set.weight {
         changed.push(format!("weight {} -> {weight}", before.weight));
@@ -93,7 +94,7 @@ fn changes(listing: &Listing, set: &Set) -> String {
     if let Some(max) = set.max {
         changed.push(format!(
             "max {} -> {}",
-            bound(before.max),
+            bound(before.max.map(Bytes)),
             bound(max.bytes())
         ));
     }
@@ -192,7 +193,7 @@ mod tests {
             weight: Weight::new(10).ok(),
             own_weight: Weight::new(30).ok(),
             own_priority: Priority::new(-2).ok(),
-            max: Max::or_none(0).ok(),
+            max: Max::or_none(Bytes::ZERO).ok(),
             parent: Some(1),
             ..Set::default()
         };

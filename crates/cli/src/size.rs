@@ -1,5 +1,6 @@
 //! Sizes as people read them (`1.46G`). How they write them is `plimsoll_wire::size`.
 
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Max;
 pub use plimsoll_wire::size::Human;
 use plimsoll_wire::size::Size;
@@ -40,17 +41,17 @@ pub fn most(text: &str) -> Result<Size, String> {
 pub fn most_or_none(text: &str) -> Result<Size, String> {
     let size = no_empty_part(text)?;
     if let Size::Bytes(bytes) = size {
-        Max::or_none(bytes).map_err(|error| error.message)?;
+        Max::or_none(Bytes(bytes)).map_err(|error| error.message)?;
     }
     Ok(size)
 }
 
-/// The bytes of such a size where there are `memory` bytes. A small part of a small memory is no bound that a
+/// The amount of such a size where there is `memory`. A small part of a small memory is no bound that a
 /// broker takes.
 ///
 /// # Errors
 /// Says which sizes are taken.
-pub fn bound(size: Size, memory: u64) -> Result<u64, String> {
+pub fn bound(size: Size, memory: Bytes) -> Result<Bytes, String> {
     let max = Max::new(size.bytes(memory)).map_err(|error| error.message)?;
     Ok(max.cap())
 }
@@ -79,8 +80,8 @@ mod tests {
         }
         assert_eq!(most_or_none("0"), Ok(Size::Bytes(0)));
         assert!(most_or_none("1K").unwrap_err().contains("out of range"));
-        assert_eq!(bound(Size::Part(0.5), 4 * MIB), Ok(2 * MIB));
-        assert!(bound(Size::Part(0.001), 4 * MIB).is_err());
+        assert_eq!(bound(Size::Part(0.5), Bytes::mib(4)), Ok(Bytes::mib(2)));
+        assert!(bound(Size::Part(0.001), Bytes::mib(4)).is_err());
     }
 
     #[test]

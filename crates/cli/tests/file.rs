@@ -148,7 +148,7 @@ fn start_in_unit(place: &Place, unit: &Cgroup, args: &[&str]) -> Started {
 
 #[test]
 fn a_unit_binds_the_budget_of_what_runs_in_it() {
-    let Ok(unit) = TestCgroup::new("cli-unit", Some(96 << 20)) else {
+    let Ok(unit) = TestCgroup::new("cli-unit", Some(Bytes::mib(96))) else {
         return skip("no cgroup of our own here");
     };
     let place = Place::new();
@@ -175,7 +175,7 @@ fn a_unit_binds_the_budget_of_what_runs_in_it() {
         "p.toml",
         "budget='200M'\n[[program]]\nname='a'\ncommand='sleep 600'\n",
     );
-    let other = TestCgroup::new("cli-shared", Some(96 << 20)).unwrap();
+    let other = TestCgroup::new("cli-shared", Some(Bytes::mib(96))).unwrap();
     let stranger = Started(Command::new("sleep").arg("600").spawn().unwrap());
     other.cgroup().add(stranger.0.id() as i32).unwrap();
     let mut run = start_in_unit(&place, other.cgroup(), &["run", "-f", "p.toml"]);

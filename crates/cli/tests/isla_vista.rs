@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Bytes of swap behind the groups here.
-const SWAP: u64 = 512 << 20;
+const SWAP: Bytes = Bytes::mib(512);
 
 /// How often a program is started at most. The kernel kills one now and then although there is swap, with us
 /// and without; the next try tells as much.

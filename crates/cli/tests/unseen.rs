@@ -7,6 +7,7 @@ use common::{Place, stderr};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::children::enter;
 use plimsoll_testbed::{TestCgroup, skip};
+use plimsoll_unit::Bytes;
 use std::process::{Command, Output};
 
 const LIMIT: u64 = 400 << 20;
@@ -15,7 +16,7 @@ const LIMIT: u64 = 400 << 20;
 /// `before`. In that, `$GROUPS` is where the memory controller is mounted. If that cannot be tried, says so
 /// and returns `None`.
 fn inside(place: &Place, before: &str, words: &[&str]) -> Option<(TestCgroup, Output)> {
-    let group = match TestCgroup::new("unseen", Some(LIMIT)) {
+    let group = match TestCgroup::new("unseen", Some(Bytes(LIMIT))) {
         Ok(group) => group,
         Err(error) => {
             skip(format_args!("no cgroup of our own here: {error}"));

@@ -73,7 +73,7 @@ impl Follower {
         match self {
             Follower::Page(path, last) => {
                 let reading = (0..TRIES).find_map(|_| read_page(path));
-                let alive = reading.filter(|reading| !reading.is_stale(clock::now().0));
+                let alive = reading.filter(|reading| !reading.is_stale(clock::now()));
                 match alive.filter(|reading| reading.numbers.limit > 0) {
                     Some(reading) => *last = Some(Granted::of(&reading.numbers)),
                     None => {

@@ -149,7 +149,7 @@ impl Shutter {
             && image.id() == id
             && window.view().check().is_ok()
         {
-            for step in image.publish(numbers, now.0) {
+            for step in image.publish(numbers, now) {
                 // SAFETY: an own page is behind the window; it is writable and stays until we
                 // change it.
                 unsafe { store(window.base, &step) };
@@ -157,7 +157,7 @@ impl Shutter {
             return Ok(());
         }
         let mut image = PageImage::new(id);
-        image.publish(numbers, now.0);
+        image.publish(numbers, now);
         let page = anonymous_page()?;
         // SAFETY: a fresh page of ours, PAGE_SIZE long.
         unsafe { store(page, &image.create()) };

@@ -26,7 +26,11 @@ fn registers_reads_and_hears() {
     let asked = fake.state(|state| state.registered[0].clone());
     assert_eq!(
         (asked.weight, asked.priority, asked.max.bytes()),
-        (Weight::new(20).ok(), Priority::new(3).ok(), Some(5 << 30))
+        (
+            Weight::new(20).ok(),
+            Priority::new(3).ok(),
+            Some(Bytes(5 << 30))
+        )
     );
     assert_eq!(
         (asked.pid, &*asked.name),

@@ -109,7 +109,7 @@ fn pages_read_as_the_vectors_say() {
                 "numbers": reading.numbers,
                 "heartbeat": reading.heartbeat,
                 "generation": reading.generation,
-                "stale": reading.is_stale(number(&case["now"])),
+                "stale": reading.is_stale(Nanos(number(&case["now"]))),
             }),
         };
         assert_eq!(found, case["expect"], "{}", case["name"]);

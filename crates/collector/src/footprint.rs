@@ -50,7 +50,9 @@ pub(crate) fn growth(
     ended: &Ended<'_>,
 ) -> Growth {
     // Some of what was paged out is still being written when the program goes on.
-    let room = decision.growth((paged_out / 2 * SUPERPAGE) as u64) as usize;
+    let room = decision
+        .growth(Bytes::from(paged_out / 2 * SUPERPAGE))
+        .length();
     // A broker grants more than the heap wants. After a collection of young objects, the next whole
     // one is due before all of that is used.
     let bytes = match decision.short {
@@ -68,7 +70,7 @@ pub(crate) fn growth(
     Growth {
         bytes,
         allowance,
-        most: usize::try_from(decision.most).unwrap_or(usize::MAX),
+        most: decision.most.length(),
         short: decision.short,
         cliff: false,
         finalizes: false,
@@ -84,25 +86,22 @@ impl Surroundings {
 
     /// Bytes to allocate until the next collection, if memory is not short; `usual` by libgc's rule.
     pub(crate) fn allowance(&mut self, usual: usize, told: &sizing::Ended) -> usize {
-        self.enough.bounded(u64::MAX);
+        self.enough.bounded(Bytes::MAX);
         self.enough.ended(told);
-        let enough = self.enough.size().saturating_sub(told.live);
-        let enough = enough.max(usual as u64 / 4);
-        usual.min(usize::try_from(enough).unwrap_or(usize::MAX))
+        let enough = (self.enough.size() - told.live).length();
+        usual.min(enough.max(usual / 4))
     }
 
-    /// The same if small atomic objects are worth more than by libgc's rule; there is room for `most`
-    /// bytes.
+    /// The same if small atomic objects are worth more than by libgc's rule; there is room for `most`.
     pub(crate) fn worth(
         &self,
         found: &Found,
         told: &sizing::Ended,
-        most: u64,
+        most: Bytes,
         conditions: &Conditions,
     ) -> usize {
-        let enough = self.enough.size().saturating_sub(told.live);
-        let enough = usize::try_from(enough.min(most / 2)).unwrap_or(usize::MAX);
-        Pace::worth(found, conditions).min(enough)
+        let enough = (self.enough.size() - told.live).min(most / 2);
+        Pace::worth(found, conditions).min(enough.length())
     }
 
     /// Decides by how much the heap may grow if it is to allocate `allowance` bytes and has `idle`
@@ -126,11 +125,11 @@ impl Surroundings {
             ended: sizing::Ended {
                 // Parts of large objects may be untouched, and untouched memory is no measure of
                 // what may be allocated in any case.
-                live: resident.min(there).0,
-                growth: growth.0,
+                live: resident.min(there),
+                growth,
                 ..*told
             },
-            holes: ended.found.holes as u64,
+            holes: ended.found.holes.into(),
             bound,
         });
         (decision, bound.is_cliff())
@@ -141,7 +140,7 @@ impl Surroundings {
         let resident = self.held.resident(central);
         let idle = self.held.free(central);
         let (bound, _) = self.bound(central, resident, growth.into(), idle);
-        usize::try_from(bound.room(resident.0)).unwrap_or(usize::MAX)
+        bound.room(resident).length()
     }
 
     /// If nothing could be paged out at the last look: the bytes of room that there are now for a
@@ -154,8 +153,7 @@ impl Surroundings {
         let resident = self.held.present(central);
         let idle = self.held.free(central);
         let (bound, _) = self.bound(central, resident, growth.into(), idle);
-        let bytes = |many: u64| usize::try_from(many).unwrap_or(usize::MAX);
-        Some((bytes(bound.room(resident.0)), bytes(bound.last()?)))
+        Some((bound.room(resident).length(), bound.last()?.length()))
     }
 
     /// Looks up the bound of a heap with `resident` in memory and `idle` free memory besides, which
@@ -176,16 +174,14 @@ impl Surroundings {
                 _ if self.memory.is_plenty(resident + growth) => (Bound::None, Bytes::MAX),
                 looked => looked,
             },
-            Some(granted) if self.memory.is_safe(granted) => {
-                (Bound::Granted(granted.0), Bytes::MAX)
-            }
+            Some(granted) if self.memory.is_safe(granted) => (Bound::Granted(granted), Bytes::MAX),
             Some(granted) => match self.memory.look(resident, idle, self.granted) {
                 (bound, uses) if bound.is_cliff() && !self.memory.is_safe(granted) => (bound, uses),
-                _ => (Bound::Granted(granted.0), Bytes::MAX),
+                _ => (Bound::Granted(granted), Bytes::MAX),
             },
         };
         let looked = match self.addresses.look(central, resident + growth) {
-            Some(bound) if !small && bound.room(resident.0) < looked.0.room(resident.0) => {
+            Some(bound) if !small && bound.room(resident) < looked.0.room(resident) => {
                 (bound, looked.1)
             }
             _ => looked,
@@ -212,7 +208,7 @@ impl Surroundings {
         let idle = self.held.free(central);
         let (bound, _) = self.bound(central, resident, Bytes::ZERO, idle);
         if bound.is_cliff() {
-            (bytes.min(resident + Bytes(bound.room(resident.0))), true)
+            (bytes.min(resident + bound.room(resident)), true)
         } else {
             (bytes, false)
         }

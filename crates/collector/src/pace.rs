@@ -100,12 +100,12 @@ impl Ended<'_> {
     /// each, and that `usual` bytes may be allocated until the next one by libgc's rule.
     pub(crate) fn told(&self, cost: Nanos, usual: usize) -> sizing::Ended {
         sizing::Ended {
-            now: clock::now().0,
-            took: Nanos::from(self.took).0,
-            cost: cost.0,
-            live: (self.found.composite + self.found.atomic) as u64,
-            allocated: self.allocated.0,
-            growth: Pace::growth(self.found, usual) as u64,
+            now: clock::now(),
+            took: self.took.into(),
+            cost,
+            live: Bytes::from(self.found.composite + self.found.atomic),
+            allocated: self.allocated,
+            growth: Pace::growth(self.found, usual).into(),
             stalls: self.residency.evicted as u64,
             ..sizing::Ended::default()
         }

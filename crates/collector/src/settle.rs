@@ -66,7 +66,7 @@ pub(crate) fn settle<S: Space>(
     surroundings.tight = cliff && (decision.short || Pace::growth(ended.found, usual) == 0);
     let mut paged_out = 0;
     if surroundings.short || ended.residency.evicted > 0 {
-        let most = decision.shed as usize / SUPERPAGE;
+        let most = decision.shed.length() / SUPERPAGE;
         paged_out = counted.page_out(central, marker, most);
         heap.cool(central);
     }

@@ -3,7 +3,7 @@
 //! `budget = capacity - outsiders - expected - reserve`. A band keeps noise from moving all limits:
 //! the budget falls at once, and rises only when it would gain more than the band.
 
-use super::smoothed_level::{Flow, change};
+use super::smoothed_level::{Flow, change, signed};
 use super::{DomainFigures, SensedDomain};
 use plimsoll_policy::footprint::surprise;
 use plimsoll_unit::{Bytes, MIB, Nanos};
@@ -17,32 +17,31 @@ const PATCHWORK: Nanos = Nanos::seconds(1);
 /// Most consecutive ticks in which growth is not judged because memory is being freed.
 const UNJUDGED: u32 = 4;
 /// Least reserve, unless 4 % of the capacity is less: collectors overshoot by some percent.
-const RESERVE_FLOOR: u64 = 64 * MIB;
+const RESERVE_FLOOR: Bytes = Bytes::mib(64);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Domain {
     pub(super) sensed: SensedDomain,
     flow: Flow,
-    /// Pages of files that the members use, bytes.
-    files: u64,
-    /// Use of the outsiders, bytes.
-    outsiders: u64,
-    /// Use of the outsiders when their growth was last judged, in bytes, and the number of ticks
-    /// since then.
-    judged: u64,
+    /// Pages of files that the members use.
+    files: Bytes,
+    /// Use of the outsiders.
+    outsiders: Bytes,
+    /// Use of the outsiders when their growth was last judged, and the number of ticks since then.
+    judged: Bytes,
     unjudged: u32,
     /// High-water mark of the growth, bytes per second.
     rate: u64,
-    /// The reserve before smoothing, bytes.
-    watermark: u64,
-    /// Expected growth of the outsiders beyond the reserve, bytes.
-    expected: u64,
-    /// Capacity that is not shared out, smoothed, bytes.
-    withheld: u64,
-    /// Bytes that are shared out.
-    pub(super) budget: u64,
-    /// Bytes that principals lack here; computed once per tick.
-    pub(super) need: u64,
+    /// The reserve before smoothing.
+    watermark: Bytes,
+    /// Expected growth of the outsiders beyond the reserve.
+    expected: Bytes,
+    /// Capacity that is not shared out, smoothed.
+    withheld: Bytes,
+    /// Memory that is shared out.
+    pub(super) budget: Bytes,
+    /// Memory that principals lack here; computed once per tick.
+    pub(super) need: Bytes,
     /// Whether some principal waits for its entitlement.
     waited_for: bool,
     /// Start of the current shortage here, in core time.
@@ -52,17 +51,17 @@ pub(super) struct Domain {
 /// Bounds that the configuration sets for a domain. The domain of a group has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    pub(super) max_budget: u64,
-    pub(super) min_reserve: u64,
+    pub(super) max_budget: Bytes,
+    pub(super) min_reserve: Bytes,
 }
 
 /// The members of a domain, summed up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Members {
-    /// Bytes that are accounted to principals.
-    pub(super) uses: u64,
+    /// Memory that is accounted to principals.
+    pub(super) uses: Bytes,
     /// The part of it that is pages of files.
-    pub(super) files: u64,
+    pub(super) files: Bytes,
     /// Number of adaptive principals that hold memory.
     pub(super) adaptive: u32,
     /// Whether a principal of the broker, in this domain or another, is giving memory back now.
@@ -72,16 +71,16 @@ pub(super) struct Members {
 impl Members {
     /// Adds the members of a nested part.
     pub(super) fn add(&mut self, below: &Members) {
-        self.uses = self.uses.saturating_add(below.uses);
-        self.files = self.files.saturating_add(below.files);
+        self.uses += below.uses;
+        self.files += below.files;
         self.adaptive += below.adaptive;
     }
 }
 
 impl Bounds {
     pub(super) const NONE: Bounds = Bounds {
-        max_budget: u64::MAX,
-        min_reserve: 0,
+        max_budget: Bytes::MAX,
+        min_reserve: Bytes::ZERO,
     };
 }
 
@@ -95,9 +94,9 @@ impl Domain {
     pub(super) fn account(&mut self, members: Members, dt: Nanos, reaction: Nanos, bounds: Bounds) {
         let capacity = self.sensed.capacity;
         self.follow_files(members.files);
-        self.outsiders = self.used().saturating_sub(members.uses);
+        self.outsiders = self.used() - members.uses;
         let level = self.judge(members.freeing);
-        self.flow.feed(level, dt, TAU);
+        self.flow.feed(level.0, dt, TAU);
         let rate = self.flow.rate(TAU).max(0) as u64;
         self.rate = rate.max(forget(self.rate, dt));
         self.watermark = self
@@ -105,35 +104,29 @@ impl Domain {
             .max(bounds.min_reserve)
             .min(capacity);
         self.expected = self.expected_for(reaction);
-        let taken = self
-            .outsiders
-            .saturating_add(self.expected)
-            .saturating_add(self.watermark);
+        let taken = self.outsiders + self.expected + self.watermark;
         self.withheld = steady(self.withheld, taken, band(capacity).max(self.free() / 64));
-        self.budget = capacity
-            .saturating_sub(self.withheld)
-            .min(bounds.max_budget);
+        self.budget = (capacity - self.withheld).min(bounds.max_budget);
     }
 
     /// Pages of files that members begin to use were the outsiders' before, as far as they were counted, and
     /// are so again later. That is no growth.
-    fn follow_files(&mut self, files: u64) {
-        let counted = |files: u64| super::smoothed_level::signed(files.min(self.sensed.files));
+    fn follow_files(&mut self, files: Bytes) {
+        let counted = |files: Bytes| signed(files.min(self.sensed.files).0);
         self.shift(counted(self.files) - counted(files));
         self.files = files;
     }
 
-    /// Use in bytes: as sensed, and the pages of files that the members use beyond those that are counted
-    /// there. This adds the fewest that are possible, so that none counts twice.
-    fn used(&self) -> u64 {
-        let beyond = self.files.saturating_sub(self.sensed.files);
-        self.sensed.used.saturating_add(beyond)
+    /// Use as sensed, and the pages of files that the members use beyond those that are counted there. This
+    /// adds the fewest that are possible, so that none counts twice.
+    fn used(&self) -> Bytes {
+        self.sensed.used + (self.files - self.sensed.files)
     }
 
-    /// Use of the outsiders in bytes, as it counts for their growth. The kernel unmaps up to 10,000
+    /// Use of the outsiders, as it counts for their growth. The kernel unmaps up to 10,000
     /// pages of a process before it frees them (`include/asm-generic/tlb.h`). In between they look
     /// like a sudden growth of outsiders, so growth is not judged while memory is being freed.
-    fn judge(&mut self, freeing: bool) -> u64 {
+    fn judge(&mut self, freeing: bool) -> Bytes {
         let leaps = self.outsiders > self.judged;
         if freeing && leaps && self.unjudged < UNJUDGED {
             self.unjudged += 1;
@@ -150,51 +143,47 @@ impl Domain {
     /// Where exceeding the capacity kills, several programs share one floor that covers a sudden
     /// growth. Each keeps its own margin as well, but when they grow together their collections
     /// wait for each other. A program that is alone in a domain is not affected.
-    fn watermark_for(&self, reaction: Nanos, several: bool) -> u64 {
+    fn watermark_for(&self, reaction: Nanos, several: bool) -> Bytes {
         let capacity = self.sensed.capacity;
         let usual = RESERVE_FLOOR.min(capacity / 25);
         let floor = if self.sensed.cliff && several {
-            usual.max(surprise(Bytes(capacity)).0)
+            usual.max(surprise(capacity))
         } else {
             usual
         };
-        let grown = change(super::smoothed_level::signed(self.rate), reaction).max(0) as u64;
-        grown.clamp(floor, floor.max(capacity / 10))
+        self.grown(reaction).clamp(floor, floor.max(capacity / 10))
     }
 
-    /// Bytes that outsiders will have taken when programs have reacted, beyond what the watermark
-    /// covers. At most the bytes that are left, and at most a quarter of the capacity.
-    fn expected_for(&self, reaction: Nanos) -> u64 {
+    /// Memory that outsiders will have taken when programs have reacted, beyond what the watermark
+    /// covers. At most what is left, and at most a quarter of the capacity.
+    fn expected_for(&self, reaction: Nanos) -> Bytes {
         let horizon = reaction.min(Nanos::seconds(1)) + reaction;
-        let grown = change(super::smoothed_level::signed(self.rate), horizon).max(0) as u64;
-        let left = self
-            .sensed
-            .capacity
-            .saturating_sub(self.outsiders)
-            .saturating_sub(self.watermark);
-        grown
-            .saturating_sub(self.watermark)
+        let left = self.sensed.capacity - self.outsiders - self.watermark;
+        (self.grown(horizon) - self.watermark)
             .min(self.sensed.capacity / 4)
             .min(left)
+    }
+
+    /// Growth of the outsiders within a time, by the high-water mark.
+    fn grown(&self, time: Nanos) -> Bytes {
+        Bytes(change(signed(self.rate), time).max(0) as u64)
     }
 
     /// Moves `by` bytes between members and outsiders: changes the level of outsiders, not their
     /// growth.
     pub(super) fn shift(&mut self, by: i64) {
         self.flow.shift(by);
-        self.judged = self.judged.saturating_add_signed(by);
+        self.judged = Bytes(self.judged.0.saturating_add_signed(by));
     }
 
-    /// Free bytes, including the reserve.
-    pub(super) fn free(&self) -> u64 {
-        self.sensed.capacity.saturating_sub(self.used())
+    /// Free memory, including the reserve.
+    pub(super) fn free(&self) -> Bytes {
+        self.sensed.capacity - self.used()
     }
 
-    /// Bytes missing from the upper half of the reserve. The lower half is there for fluctuations.
-    pub(super) fn lack(&self) -> u64 {
-        self.used()
-            .saturating_add(self.watermark / 2)
-            .saturating_sub(self.sensed.capacity)
+    /// Memory missing from the upper half of the reserve. The lower half is there for fluctuations.
+    pub(super) fn lack(&self) -> Bytes {
+        self.used() + self.watermark / 2 - self.sensed.capacity
     }
 
     /// Whether three quarters of the reserve are gone, or a principal waits for a good part of its
@@ -203,13 +192,13 @@ impl Domain {
         self.free() < self.watermark / 4 || self.waited_for
     }
 
-    /// Computes the need: what the reserve lacks, or what the owners of `waiting` bytes lack. A
+    /// Computes the need: what the reserve lacks, or what the owners of `waiting` lack. A
     /// domain that stays short needs all overdue bytes, because its debtors grow faster than memory
     /// is taken.
-    pub(super) fn assess(&mut self, waiting: u64, now: Nanos) {
+    pub(super) fn assess(&mut self, waiting: Bytes, now: Nanos) {
         let need = waiting.max(self.lack());
-        self.waited_for = waiting > 0;
-        self.short_since = if need > 0 {
+        self.waited_for = waiting > Bytes::ZERO;
+        self.short_since = if need > Bytes::ZERO {
             self.short_since.or(Some(now))
         } else {
             None
@@ -217,17 +206,17 @@ impl Domain {
         let short = self
             .short_since
             .is_some_and(|since| now - since >= PATCHWORK);
-        self.need = if short { u64::MAX } else { need };
+        self.need = if short { Bytes::MAX } else { need };
     }
 
-    /// Subtracts bytes that are being taken already.
-    pub(super) fn deduct(&mut self, bytes: u64) {
-        if self.need != u64::MAX {
-            self.need = self.need.saturating_sub(bytes);
+    /// Subtracts what is being taken already.
+    pub(super) fn deduct(&mut self, bytes: Bytes) {
+        if self.need != Bytes::MAX {
+            self.need -= bytes;
         }
     }
 
-    pub(super) fn watermark(&self) -> u64 {
+    pub(super) fn watermark(&self) -> Bytes {
         self.watermark
     }
 
@@ -237,33 +226,35 @@ impl Domain {
     }
 
     pub(super) fn figures(&self) -> DomainFigures {
-        let outsiders = self.outsiders;
+        let capacity = self.sensed.capacity;
+        let reserve = self.withheld.min(capacity) - (self.outsiders + self.expected);
         DomainFigures {
-            capacity: self.sensed.capacity,
-            used: self.used(),
-            outsiders,
-            expected: self.expected,
-            reserve: (self.withheld.min(self.sensed.capacity))
-                .saturating_sub(outsiders.saturating_add(self.expected)),
-            budget: self.budget,
+            capacity: capacity.0,
+            used: self.used().0,
+            outsiders: self.outsiders.0,
+            expected: self.expected.0,
+            reserve: reserve.0,
+            budget: self.budget.0,
             growth: self.growth(),
             urgent: self.urgent(),
         }
     }
 }
 
-/// Step in which a budget changes where memory is short, bytes. Where much is free, the caller
-/// takes a 64th of the free bytes instead: that is precise enough, and fluctuations of a busy
+/// Step in which a budget changes where memory is short. Where much is free, the caller
+/// takes a 64th of that instead: that is precise enough, and fluctuations of a busy
 /// machine change no limit.
-fn band(capacity: u64) -> u64 {
-    (capacity / 1024).clamp(MIB / 4, 8 * MIB).min(capacity / 64)
+fn band(capacity: Bytes) -> Bytes {
+    (capacity / 1024)
+        .clamp(Bytes(MIB / 4), Bytes::mib(8))
+        .min(capacity / 64)
 }
 
 /// Follows `new` from above: rises at once, and falls when it is more than three bands too high.
 /// The result is one band above `new`.
-pub(super) fn steady(held: u64, new: u64, band: u64) -> u64 {
-    if new > held || new.saturating_add(band.saturating_mul(3)) < held {
-        new.saturating_add(band)
+fn steady(held: Bytes, new: Bytes, band: Bytes) -> Bytes {
+    if new > held || new + band * 3 < held {
+        new + band
     } else {
         held
     }

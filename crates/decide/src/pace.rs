@@ -2,7 +2,7 @@
 
 use super::Pace;
 use super::domain::Domain;
-use plimsoll_unit::{Nanos, SECOND};
+use plimsoll_unit::{Bytes, Nanos, SECOND};
 
 /// Time between ticks: while memory is short, while something changes, and after that.
 const FAST: Nanos = Nanos::millis(25);
@@ -37,8 +37,8 @@ pub(super) struct Pacer {
     moved_at: Nanos,
     /// Core time of this tick.
     now: Nanos,
-    /// Least free memory of a domain in this tick, bytes.
-    thinnest: u64,
+    /// Least free memory of a domain in this tick.
+    thinnest: Bytes,
     /// Whether a command asked for a tick soon.
     prompted: bool,
 }
@@ -49,7 +49,7 @@ impl Pacer {
         *self = Pacer {
             mood: Mood::Still,
             now,
-            thinnest: u64::MAX,
+            thinnest: Bytes::MAX,
             prompted: false,
             ..*self
         };
@@ -60,8 +60,8 @@ impl Pacer {
         self.thinnest = self.thinnest.min(domain.free());
         let thin = domain.free() < domain.sensed.capacity / 8;
         let grows = super::smoothed_level::change(domain.growth(), AHEAD)
-            > super::smoothed_level::signed(domain.free());
-        if domain.lack() > 0 || (grows && thin) {
+            > super::smoothed_level::signed(domain.free().0);
+        if domain.lack() > Bytes::ZERO || (grows && thin) {
             self.record(Mood::Urgent);
         } else if grows {
             self.record(Mood::Moving);
@@ -90,7 +90,7 @@ impl Pacer {
             Mood::Still => CALM,
         };
         // Time in which the fastest growth would use up half of the free memory.
-        let until_half = u128::from(self.thinnest / 2) * u128::from(SECOND) / u128::from(FASTEST);
+        let until_half = u128::from(self.thinnest.0 / 2) * u128::from(SECOND) / u128::from(FASTEST);
         let until_half = Nanos(until_half as u64);
         Pace {
             tick,
@@ -102,11 +102,10 @@ impl Pacer {
 }
 
 /// Whether a change of use from `then` to `used` needs a full tick.
-pub(super) fn is_alarming(domain: &Domain, used: u64) -> bool {
-    let then = domain.sensed.used;
-    let grown = used.saturating_sub(then);
+pub(super) fn is_alarming(domain: &Domain, used: Bytes) -> bool {
+    let grown = used - domain.sensed.used;
     let step = (domain.free() / 4)
-        .min(64 << 20)
+        .min(Bytes::mib(64))
         .max(domain.watermark() / 8);
     grown > step
 }

@@ -6,7 +6,7 @@ use super::pace::Mood;
 use super::settle::Moment;
 use super::{Action, Core, MAX_DEPTH};
 use plimsoll_policy::shares::Principal;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Kind;
 
 /// How long a principal waits for its entitlement before memory is taken for it; the debtors'
@@ -129,12 +129,14 @@ impl Core {
         let Some(step) = node.ladder.step(&standing) else {
             return;
         };
+        let (Step::PageOut(bytes) | Step::Take(bytes) | Step::Bound(bytes)) = step;
+        let bytes = Bytes(bytes);
         self.actions.push(match step {
-            Step::PageOut(bytes) => Action::PageOut { id, bytes },
-            Step::Take(bytes) => Action::Take { id, bytes },
-            Step::Bound(bytes) => Action::Bound { id, bytes },
+            Step::PageOut(_) => Action::PageOut { id, bytes },
+            Step::Take(_) => Action::Take { id, bytes },
+            Step::Bound(_) => Action::Bound { id, bytes },
         });
-        if let Step::PageOut(bytes) | Step::Take(bytes) = step {
+        if !matches!(step, Step::Bound(_)) {
             self.lessen_needs(slot, bytes);
         }
     }
@@ -151,7 +153,7 @@ impl Core {
                 .saturating_add(node.overdue_gap(moment.now));
             let need = node.account.subtree_need;
             if let Some(domain) = &mut node.sensed.domain {
-                domain.assess(need, moment.now);
+                domain.assess(Bytes(need), moment.now);
             }
             let above = match node.position.parent {
                 None => &mut waiting,
@@ -159,7 +161,7 @@ impl Core {
             };
             *above = above.saturating_add(need);
         }
-        self.root.assess(waiting, moment.now);
+        self.root.assess(Bytes(waiting), moment.now);
     }
 
     /// The greatest need among the domains of a principal, bytes.
@@ -170,7 +172,8 @@ impl Core {
             .filter_map(|above| self.tree.at(above).sensed.domain.as_ref());
         above
             .map(|domain| domain.need)
-            .fold(self.root.need, u64::max)
+            .fold(self.root.need, Bytes::max)
+            .0
     }
 
     fn urgent_around(&self, slot: u32) -> bool {
@@ -182,7 +185,7 @@ impl Core {
             })
     }
 
-    fn lessen_needs(&mut self, slot: u32, bytes: u64) {
+    fn lessen_needs(&mut self, slot: u32, bytes: Bytes) {
         self.root.deduct(bytes);
         let mut next = self.tree.at(slot).position.parent;
         for _ in 0..MAX_DEPTH {

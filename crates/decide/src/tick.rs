@@ -15,8 +15,8 @@ use plimsoll_wire::page::{Level, Numbers};
 
 /// Least fall of a principal's use between two ticks, in bytes, that counts as giving memory back.
 const FREED: u64 = 4 << 20;
-/// A principal is near its limit within this many bytes, a sixteenth of the capacity at most.
-const REACH: u64 = 64 << 20;
+/// A principal is near its limit within this distance, a sixteenth of the capacity at most.
+const REACH: Bytes = Bytes::mib(64);
 
 impl Core {
     /// Runs one tick. `now` is the clock of the pages. Principals missing in `sensed` keep their
@@ -61,9 +61,9 @@ impl Core {
             let uses = if node.origin.kind == Kind::Group {
                 0
             } else {
-                one.uses
+                one.uses.0
             };
-            let files = one.files.min(uses);
+            let files = one.files.0.min(uses);
             let joins = !node.sensed.seen;
             node.sensed.seen = true;
             freeing |= node.sensed.uses > uses.saturating_add(FREED);
@@ -73,9 +73,9 @@ impl Core {
             node.sensed.uses = uses;
             node.sensed.read_at = one.read_at;
             node.sensed.answers |= one.answers;
-            node.sensed.swapped = one.swapped;
+            node.sensed.swapped = one.swapped.0;
             node.sensed.wanted = one.wanted;
-            node.sensed.working_set = one.working_set;
+            node.sensed.working_set = one.working_set.map(|touched| touched.0);
             node.sensed.bare = one.bare;
             node.sensed.absent = one.absent;
             node.sensed.domain = one
@@ -113,23 +113,24 @@ impl Core {
                 (node.account.subtree_files).saturating_add(node.sensed.files);
             node.account.subtree_adaptive += u32::from(node.adaptive && node.sensed.uses > 0);
             let below = Members {
-                uses: node.account.subtree_uses,
-                files: node.account.subtree_files,
+                uses: Bytes(node.account.subtree_uses),
+                files: Bytes(node.account.subtree_files),
                 adaptive: node.account.subtree_adaptive,
                 freeing,
             };
-            node.account.bound = node.settings.max.cap();
+            let mut bound = node.settings.max.cap();
             if let Some(domain) = &mut node.sensed.domain {
                 domain.account(below, passed, reaction, Bounds::NONE);
-                node.account.bound = node.settings.max.cap().min(domain.budget);
+                bound = bound.min(domain.budget);
                 self.pacer.record_domain(domain);
             }
+            node.account.bound = bound.0;
             match node.position.parent {
                 None => members.add(&below),
                 Some(above) => {
                     let above = &mut self.tree.at_mut(above).account;
-                    above.subtree_uses = above.subtree_uses.saturating_add(below.uses);
-                    above.subtree_files = above.subtree_files.saturating_add(below.files);
+                    above.subtree_uses = above.subtree_uses.saturating_add(below.uses.0);
+                    above.subtree_files = above.subtree_files.saturating_add(below.files.0);
                     above.subtree_adaptive += below.adaptive;
                 }
             }
@@ -156,7 +157,7 @@ impl Core {
         if self.tree.nodes().filter(|node| node.origin.tenant).count() > 1 {
             return super::node::REACTION;
         }
-        let worthwhile = self.root.sensed.capacity / 64;
+        let worthwhile = (self.root.sensed.capacity / 64).0;
         let slowest = self
             .tree
             .nodes()
@@ -200,7 +201,7 @@ impl Core {
                 }
             }
         }
-        self.keep_in_room(total <= self.root.budget);
+        self.keep_in_room(Bytes(total) <= self.root.budget);
     }
 
     /// Where all demands fit, an idle program keeps what it has.
@@ -223,7 +224,7 @@ impl Core {
 
     fn decide(&mut self) {
         self.inputs.clear();
-        let reach = REACH.min(self.root.sensed.capacity / 16);
+        let reach = REACH.min(self.root.sensed.capacity / 16).0;
         let now = self.clock.now;
         let to_ms = |span: Nanos| u32::try_from(span.0 / MILLISECOND).unwrap_or(u32::MAX);
         for place in 0..self.tree.len() {
@@ -257,7 +258,7 @@ impl Core {
                 apart: node.origin.tenant,
             });
         }
-        let shares = self.shares.decide(&self.inputs, Bytes(self.root.budget));
+        let shares = self.shares.decide(&self.inputs, self.root.budget);
         debug_assert_eq!(shares.len(), self.tree.len(), "a share for each");
         for (place, share) in shares.iter().enumerate() {
             let slot = self.tree.ordered(place);

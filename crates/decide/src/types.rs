@@ -1,20 +1,21 @@
-//! Inputs and outputs of the core. Sizes are bytes unless a name says otherwise.
+//! Inputs and outputs of the core. Values for listings are plain numbers, as the messages have them; their
+//! sizes are bytes.
 
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Most principals at a time.
     pub max_principals: usize,
     /// Id of the first principal; after a restart, higher than any earlier id.
     pub first_id: Id,
-    /// Most bytes of the root domain to share out; `u64::MAX` when unbounded.
-    pub max_budget: u64,
-    /// Least bytes of the root domain to hold back; by default only the measured watermark.
-    pub min_reserve: u64,
+    /// Most memory of the root domain to share out; [`Bytes::MAX`] when unbounded.
+    pub max_budget: Bytes,
+    /// Least memory of the root domain to hold back; by default only the measured watermark.
+    pub min_reserve: Bytes,
     /// Whether programs lend what they would hardly miss, by what their adapters report about their
     /// collectors. Without it nothing is shared out by these figures.
     pub lending: bool,
@@ -25,8 +26,8 @@ impl Default for Config {
         Config {
             max_principals: 16_384,
             first_id: 1,
-            max_budget: u64::MAX,
-            min_reserve: 0,
+            max_budget: Bytes::MAX,
+            min_reserve: Bytes::ZERO,
             lending: true,
         }
     }
@@ -245,16 +246,16 @@ pub struct Kept {
     pub max: Max,
 }
 
-/// Sensed values of a domain (machine or limiting cgroup). Bytes.
+/// Sensed values of a domain (machine or limiting cgroup).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SensedDomain {
     /// The tightest limit above us.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
-    pub used: u64,
+    pub used: Bytes,
     /// The most pages of files that `used` contains. What the principals use beyond that is on the kernel's
     /// inactive list, and cannot be dropped at no cost all the same.
-    pub files: u64,
+    pub files: Bytes,
     /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,
 }
@@ -266,14 +267,14 @@ impl SensedDomain {
     #[must_use]
     pub fn part_beside(self, others: impl Iterator<Item = Subtree> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);
-        let sum = |of: fn(Subtree) -> u64| others.clone().map(of).fold(0, u64::saturating_add);
-        let (theirs, files) = (sum(|one| one.uses), sum(|one| one.files));
-        let left_to_them = others.fold(0, |sum, one| sum + one.uses.min(each));
-        let used = self.used.saturating_add(files.saturating_sub(self.files));
+        let files: Bytes = others.clone().map(|one| Bytes(one.files)).sum();
+        let uses = others.map(|one| Bytes(one.uses));
+        let theirs: Bytes = uses.clone().sum();
+        let left_to_them = uses.map(|uses| uses.min(each)).sum();
         SensedDomain {
             capacity: self.capacity - left_to_them,
-            used: used.saturating_sub(theirs),
-            files: self.files.saturating_sub(files),
+            used: self.used + (files - self.files) - theirs,
+            files: self.files - files,
             ..self
         }
     }
@@ -284,22 +285,22 @@ impl SensedDomain {
 pub struct SensedPrincipal {
     /// The principal.
     pub id: Id,
-    /// Bytes accounted to it (resident anonymous, and its parts of shared memory and of files).
-    pub uses: u64,
+    /// Accounted to it (resident anonymous, and its parts of shared memory and of files).
+    pub uses: Bytes,
     /// Its part of pages of files, contained in `uses`. Programs know only of memory of their own, so the
     /// numbers that it is told are without this, and so is what it reports.
-    pub files: u64,
+    pub files: Bytes,
     /// When that was read, on the clock of the pages.
     pub read_at: Nanos,
     /// It said that it gave memory back, and was read after that: the subscribers hear what was found.
     pub answers: bool,
-    /// Bytes in swap.
-    pub swapped: u64,
+    /// In swap.
+    pub swapped: Bytes,
     /// Processor time that it wanted lately (in which it ran or was ready to run), in thousandths of that in
     /// which it ran; 0 when unknown.
     pub wanted: u32,
-    /// Bytes touched recently, where it was sampled.
-    pub working_set: Option<u64>,
+    /// Touched recently, where it was sampled.
+    pub working_set: Option<Bytes>,
     /// It has no cgroup of its own, or not all of its memory is charged to it. It can be paged out,
     /// but the broker can neither take bytes from its cgroup nor bind it.
     pub bare: bool,
@@ -325,21 +326,21 @@ pub enum Action {
     PageOut {
         /// The principal.
         id: Id,
-        /// Number of bytes.
-        bytes: u64,
+        /// How much.
+        bytes: Bytes,
     },
     /// Rung 3: take bytes (`memory.reclaim`, a limit dip).
     Take {
         /// The principal.
         id: Id,
-        /// Number of bytes.
-        bytes: u64,
+        /// How much.
+        bytes: Bytes,
     },
-    /// Rung 4: set its cgroup's limit (`u64::MAX` lifts it).
+    /// Rung 4: set its cgroup's limit ([`Bytes::MAX`] lifts it).
     Bound {
         /// The principal.
         id: Id,
-        /// The limit, bytes.
-        bytes: u64,
+        /// The limit.
+        bytes: Bytes,
     },
 }

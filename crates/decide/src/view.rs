@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use super::{Core, DomainFigures, Figures, Pace, Subtree, pace};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::Numbers;
 
@@ -69,9 +69,9 @@ impl Core {
             .map(|domain| domain.figures())
     }
 
-    /// Whether a full tick should come now, from a cheap reading of a domain's use in bytes (the
-    /// root's when `group` is `None`). Unknown groups never need one.
-    pub fn glance(&self, group: Option<Id>, used: u64) -> bool {
+    /// Whether a full tick should come now, from a cheap reading of a domain's use (the root's
+    /// when `group` is `None`). Unknown groups never need one.
+    pub fn glance(&self, group: Option<Id>, used: Bytes) -> bool {
         let Some(id) = group else {
             return pace::is_alarming(&self.root, used);
         };

@@ -1,13 +1,18 @@
 //! How much memory there is: the machine's, or that of the tightest cgroup above a process.
 
 use crate::cgroup::{self, Cgroup, MAX_DEPTH};
-use crate::meminfo::MeminfoReader;
-use crate::{Error, Result};
-use plimsoll_unit::Bytes;
+use crate::meminfo::{Meminfo, MeminfoReader};
+use crate::{Error, Result, clock};
+use plimsoll_unit::{Bytes, Nanos, SECOND};
 use std::path::Path;
 
 /// After this many reads the groups above are looked up again, because a process can be moved.
 const READS_PER_SCAN: u32 = 256;
+
+/// How long figures of the machine stand in [`Domain::read_lately`].
+const MACHINE_LASTS: Nanos = Nanos::seconds(1);
+/// The most memory that programs of a machine are taken to fill in a second.
+const FASTEST: Bytes = Bytes::mib(8 << 10);
 
 /// Capacity and use of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +86,8 @@ enum Whose {
 pub struct Domain {
     whose: Whose,
     machine: MeminfoReader,
+    /// Its last figures, and when they were read.
+    told: Option<(Nanos, Meminfo)>,
     groups: Vec<Cgroup>,
     /// Whether limits may bind it that are not visible here.
     is_unseen: bool,
@@ -128,6 +135,7 @@ impl Domain {
             is_unseen: is_unseen(&whose, &groups)?,
             whose,
             machine: MeminfoReader::open()?,
+            told: None,
             groups,
             binding: None,
             lowest: None,
@@ -162,14 +170,50 @@ impl Domain {
         if self.reads >= READS_PER_SCAN {
             self.rescan()?;
         }
-        match self.read_groups() {
+        match self.read_all() {
             // A group was removed and perhaps made again. Look once more before failing.
             Err(e) if e.is_absent() => {
                 self.rescan()?;
-                self.read_groups()
+                self.read_all()
             }
             other => other,
         }
+    }
+
+    /// As [`Domain::read`], for what is read many times in a second: while a group binds, and the machine has
+    /// so much more room that no program could fill it since, the figures of the machine (its swap) may be up
+    /// to a second old. That saves a half of the time.
+    ///
+    /// # Errors
+    /// As [`Domain::read`].
+    pub fn read_lately(&mut self) -> Result<Reading> {
+        let now = clock::now();
+        if let Some((at, machine)) = self.told.filter(|(at, _)| now - *at < MACHINE_LASTS)
+            && self.reads + 1 < READS_PER_SCAN
+            && let Ok(reading) = self.read_groups(&machine)
+        {
+            if self.binding.is_some() && room_of(&machine, now - at) > reading.room() {
+                self.reads += 1;
+                return Ok(reading);
+            }
+        }
+        self.read()
+    }
+
+    /// The most that [`Reading::used_of_lowest`] can be now: all that is charged counts as used. Takes 1 us
+    /// for each group and 1 us more for each limit. `None` where only [`Domain::read`] can tell.
+    pub fn used_at_most(&self) -> Option<Bytes> {
+        let (at, machine) = self.told?;
+        let passed = Some(clock::now() - at).filter(|passed| *passed < MACHINE_LASTS)?;
+        let (mut lowest, mut room) = (machine.total, room_of(&machine, passed));
+        for group in &self.groups {
+            let Some(limit) = group.limit().ok()?.filter(|&limit| limit < machine.total) else {
+                continue;
+            };
+            lowest = lowest.min(limit);
+            room = room.min(limit - group.usage().ok()?);
+        }
+        Some(lowest - room)
     }
 
     /// Room in swap for the domain's memory, given its `reading`; there may be less memory that
@@ -225,8 +269,13 @@ impl Domain {
         Ok(())
     }
 
-    fn read_groups(&mut self) -> Result<Reading> {
+    fn read_all(&mut self) -> Result<Reading> {
         let machine = self.machine.read()?;
+        self.told = Some((clock::now(), machine));
+        self.read_groups(&machine)
+    }
+
+    fn read_groups(&mut self, machine: &Meminfo) -> Result<Reading> {
         let swapped = machine.swap_total - machine.swap_free;
         let mut tightest = Reading {
             capacity: machine.total,
@@ -286,6 +335,11 @@ impl Domain {
         }
         Ok(tightest)
     }
+}
+
+/// The least room that a machine can have, if this time has passed since it was read.
+fn room_of(machine: &Meminfo, passed: Nanos) -> Bytes {
+    machine.total - machine.used() - FASTEST.part(passed.0, SECOND)
 }
 
 fn is_unseen(whose: &Whose, groups: &[Cgroup]) -> Result<bool> {

@@ -43,14 +43,23 @@ pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Parses `name value` (memory.stat, vmstat) and `name: value kB` (meminfo, status, smaps). Returns
 /// the name without its colon, and the value: in bytes if there is a unit, else unchanged.
 pub fn pair(line: &[u8]) -> Option<(&[u8], u64)> {
-    let mut words = words(line);
-    let name = words.next()?;
-    let value = number(words.next()?)?;
+    let (name, rest) = word(line)?;
+    let (value, rest) = word(rest)?;
+    let value = number(value)?;
     let name = name.strip_suffix(b":").unwrap_or(name);
-    match words.next() {
-        Some(b"kB") => Some((name, value.saturating_mul(1024))),
+    match word(rest) {
+        Some((b"kB", _)) => Some((name, value.saturating_mul(1024))),
         _ => Some((name, value)),
     }
+}
+
+/// The first word of a line, and what follows it.
+fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let begin = line.iter().position(|byte| !is_blank(byte))?;
+    let line = &line[begin..];
+    let end = line.iter().position(is_blank).unwrap_or(line.len());
+    Some(line.split_at(end))
 }
 
 /// Undoes the octal escapes of mountinfo and maps (`\040` is a blank).

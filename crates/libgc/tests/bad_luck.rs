@@ -223,7 +223,7 @@ fn every_so_many_calls_of_the_kernel_fail() {
 /// Runs a program in a group with this memory limit, and with this much swap beyond it.
 fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Option<Confined> {
     let program = compile(&format!("tests/c-alone/{name}.c"), &format!("{name}-group"))?;
-    let Ok(group) = TestCgroup::new("libgc-bad-luck", Some(limit)) else {
+    let Ok(group) = TestCgroup::new("libgc-bad-luck", Some(Bytes(limit))) else {
         skip("no cgroup of our own here");
         return None;
     };
@@ -237,7 +237,7 @@ fn in_group(limit: u64, swap: Option<u64>, name: &str, arguments: &[&str]) -> Op
             return None;
         }
     }
-    let Ok(file) = SwapFile::new(temporary(), 256 * MIB) else {
+    let Ok(file) = SwapFile::new(temporary(), Bytes::mib(256)) else {
         skip("no swap of our own here");
         return None;
     };

@@ -35,7 +35,7 @@ fn program() -> Option<&'static Path> {
 
 /// A group with this limit in bytes. Nothing of it can be paged out, even if the machine has swap.
 fn group(limit: u64) -> Option<TestCgroup> {
-    let Ok(group) = TestCgroup::new("libgc-cliff", Some(limit)) else {
+    let Ok(group) = TestCgroup::new("libgc-cliff", Some(Bytes(limit))) else {
         skip("no cgroup of our own here");
         return None;
     };

@@ -12,6 +12,7 @@ mod programs;
 
 use lines::before;
 use plimsoll_testbed::{SwapFile, skip};
+use plimsoll_unit::Bytes;
 use programs::{Running, compile, temporary};
 use std::process::Command;
 use std::sync::Mutex;
@@ -38,7 +39,7 @@ fn is_read_by(times: u64, arguments: &[&str], means: &str) {
     let Some(program) = compile("tests/c-alone/dying.c", &unique) else {
         return;
     };
-    let Ok(_swap) = SwapFile::new(temporary(), 128 << 20) else {
+    let Ok(_swap) = SwapFile::new(temporary(), Bytes::mib(128)) else {
         skip("no swap of our own here");
         return;
     };

@@ -6,12 +6,13 @@ mod library;
 
 use plimsoll_testbed::page::{Page, Running};
 use plimsoll_testbed::skip;
-use plimsoll_unit::MB;
+use plimsoll_unit::Bytes;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+const MB: Bytes = Bytes(plimsoll_unit::MB);
 /// Samples taken while a limit is in force.
 const SAMPLES: usize = 20;
 
@@ -39,7 +40,7 @@ fn with_ours(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-fn stays_below(program: &Running, limit: u64) {
+fn stays_below(program: &Running, limit: Bytes) {
     for _ in 0..SAMPLES {
         let uses = program.uses();
         assert!(uses <= limit, "uses {uses} of {limit}");
@@ -52,16 +53,16 @@ fn use_follows_the_limit_down_and_up() {
     let Some(gcbench) = gcbench(&["--seconds", "600"]) else {
         return;
     };
-    let page = Page::new(300 * MB);
+    let page = Page::new(MB * 300);
     let mut program = page.start(gcbench);
-    program.until("fills its limit", |uses| uses > 265 * MB);
-    stays_below(&program, 300 * MB);
-    page.set(120 * MB);
-    program.until("gives back", |uses| uses <= 120 * MB);
-    stays_below(&program, 120 * MB);
-    page.set(400 * MB);
-    program.until("grows again", |uses| uses > 355 * MB);
-    stays_below(&program, 400 * MB);
+    program.until("fills its limit", |uses| uses > MB * 265);
+    stays_below(&program, MB * 300);
+    page.set(MB * 120);
+    program.until("gives back", |uses| uses <= MB * 120);
+    stays_below(&program, MB * 120);
+    page.set(MB * 400);
+    program.until("grows again", |uses| uses > MB * 355);
+    stays_below(&program, MB * 400);
 }
 
 #[test]
@@ -73,19 +74,19 @@ fn guile_follows_the_limit_down_and_up() {
         skip("there is no guile (install guile-3.0)");
         return;
     }
-    let page = Page::new(250 * MB);
+    let page = Page::new(MB * 250);
     let mut program = page.start(with_ours(Command::new("guile"), &arguments));
-    program.until("fills its limit", |uses| uses > 220 * MB);
-    page.set(120 * MB);
-    program.until("gives back", |uses| uses <= 120 * MB);
-    page.set(200 * MB);
-    program.until("grows again", |uses| uses > 175 * MB);
-    stays_below(&program, 200 * MB);
+    program.until("fills its limit", |uses| uses > MB * 220);
+    page.set(MB * 120);
+    program.until("gives back", |uses| uses <= MB * 120);
+    page.set(MB * 200);
+    program.until("grows again", |uses| uses > MB * 175);
+    stays_below(&program, MB * 200);
 }
 
 #[test]
 fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
-    let last = |limit: Option<u64>| -> Option<serde_json::Value> {
+    let last = |limit: Option<Bytes>| -> Option<serde_json::Value> {
         let mut command = gcbench(&["--iterations", "60"])?;
         let printed = match limit {
             Some(limit) => Page::new(limit).start(command).finish(),
@@ -93,7 +94,7 @@ fn with_memory_at_hand_it_collects_rarely_and_computes_the_same() {
         };
         serde_json::from_str(printed.lines().last()?).ok()
     };
-    let (Some(plain), Some(granted)) = (last(None), last(Some(500 * MB))) else {
+    let (Some(plain), Some(granted)) = (last(None), last(Some(MB * 500))) else {
         return;
     };
     assert_eq!(plain["checksum"], granted["checksum"]);
@@ -110,11 +111,11 @@ fn no_descriptor_is_kept_while_a_limit_is_followed() {
     let Some(gcbench) = gcbench(&["--seconds", "120"]) else {
         return;
     };
-    let page = Page::new(300 * MB);
+    let page = Page::new(MB * 300);
     let mut program = page.start(gcbench);
-    program.until("fills its limit", |uses| uses > 265 * MB);
-    page.set(120 * MB);
-    program.until("gives back", |uses| uses <= 120 * MB);
+    program.until("fills its limit", |uses| uses > MB * 265);
+    page.set(MB * 120);
+    program.until("gives back", |uses| uses <= MB * 120);
     // Each look and each collection opens some for a moment.
     let open = PathBuf::from(format!("/proc/{}/fd", program.pid()));
     let kept = |path: &PathBuf| {
@@ -144,10 +145,10 @@ fn the_limit_of_a_broker_that_died_holds() {
     let Some(gcbench) = gcbench(&["--seconds", "600"]) else {
         return;
     };
-    let mut page = Page::new(200 * MB);
+    let mut page = Page::new(MB * 200);
     let mut program = page.start(gcbench);
-    program.until("fills its limit", |uses| uses > 170 * MB);
+    program.until("fills its limit", |uses| uses > MB * 170);
     page.die();
     std::thread::sleep(Duration::from_secs(4));
-    stays_below(&program, 200 * MB);
+    stays_below(&program, MB * 200);
 }

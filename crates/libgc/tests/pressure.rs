@@ -11,7 +11,7 @@ mod lines;
 use heapload::heapload;
 use lines::before;
 use plimsoll_testbed::{Refused, SwapFile, TestCgroup, refuse, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -95,11 +95,11 @@ fn pressed_and_refused(
 ) -> Option<Run> {
     let _alone = ALONE.lock().unwrap_or_else(|held| held.into_inner());
     let program = heapload()?;
-    let Ok(group) = TestCgroup::new("libgc-pressure", Some(limit)) else {
+    let Ok(group) = TestCgroup::new("libgc-pressure", Some(Bytes(limit))) else {
         skip("no cgroup of our own here");
         return None;
     };
-    let Ok(_swap) = SwapFile::new(temporary(), 512 << 20) else {
+    let Ok(_swap) = SwapFile::new(temporary(), Bytes::mib(512)) else {
         skip("no swap of our own here");
         return None;
     };

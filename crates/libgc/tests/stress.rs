@@ -13,6 +13,7 @@ mod programs;
 mod stressed;
 
 use plimsoll_testbed::{SwapFile, skip};
+use plimsoll_unit::Bytes;
 use programs::{Running, compile, temporary};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -81,7 +82,7 @@ const PROGRAMS: [Program; 13] = [
     program(GUILE, &[], "forks: (32 64 28)\nkept: 16384\n", 10),
 ];
 /// Bytes of the swap file.
-const SWAP: u64 = 1 << 30;
+const SWAP: Bytes = Bytes(1 << 30);
 /// The time limit of a round, which takes some seconds at most if it has the processors to itself.
 const PATIENCE: Duration = Duration::from_secs(300);
 

@@ -86,7 +86,7 @@ impl<S: Sizing> Ledger<S> {
     /// A heap of `min` to `max`.
     pub(crate) fn new(min: Bytes, max: Bytes) -> Ledger<S> {
         let mut sizing = S::default();
-        sizing.bounded(max.0);
+        sizing.bounded(max);
         Ledger {
             sizing,
             min: min.min(max),
@@ -103,7 +103,7 @@ impl<S: Sizing> Ledger<S> {
     /// The limits before the first collection.
     pub(crate) fn first(&self) -> Limits {
         Limits {
-            size: Bytes(self.sizing.size()).max(USUAL),
+            size: self.sizing.size().max(USUAL),
             floor: self.min,
             max: self.max,
         }
@@ -136,7 +136,7 @@ impl<S: Sizing> Ledger<S> {
         }
         self.tell(seen, bound);
         Limits {
-            size: Bytes(self.sizing.size()),
+            size: self.sizing.size(),
             floor: (self.needs + seen.pending).max(self.min),
             max: self.max,
         }
@@ -149,26 +149,26 @@ impl<S: Sizing> Ledger<S> {
         let before = self.sizing.clone();
         self.sizing.ended(&ended);
         let had = bound.max(seen.before).min(self.max);
-        if seen.stalls.any() && had.0 < before.size() && self.sizing.size() < before.size() {
+        if seen.stalls.any() && had < before.size() && self.sizing.size() < before.size() {
             self.sizing = before;
-            self.sizing.bounded(had.0);
+            self.sizing.bounded(had);
             self.sizing.ended(&ended);
         }
-        self.sizing.bounded(self.max.0);
+        self.sizing.bounded(self.max);
     }
 
     /// A collection, as the policy knows it.
     fn report(&self, seen: &Seen) -> Ended {
         Ended {
-            now: seen.now.0,
-            took: seen.took.0,
-            cost: self.cost.0,
+            now: seen.now,
+            took: seen.took,
+            cost: self.cost,
             kind: if seen.full { Kind::Full } else { Kind::Nursery },
-            live: seen.reserved.0,
-            allocated: self.allocated.0,
-            growth: (self.usual - seen.reserved).0,
+            live: seen.reserved,
+            allocated: self.allocated,
+            growth: self.usual - seen.reserved,
             stalls: seen.stalls.count,
-            stalled: seen.stalls.time.0,
+            stalled: seen.stalls.time,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Values to pixels, and round numbers along an axis.
 
 use crate::svg::{Align, Svg};
-use plimsoll_unit::{GIB, KIB, MIB};
+use plimsoll_unit::{Bytes, GIB, KIB, MIB};
 
 /// An axis of a picture.
 #[derive(Clone, Copy, Debug)]
@@ -112,11 +112,11 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// MiB, unless these bytes are very few or very many.
-    pub fn of(bytes: u64) -> Unit {
-        let (name, unit) = match bytes {
-            _ if bytes < 2 * MIB => ("KiB", KIB),
-            _ if bytes >= 64 * GIB => ("GiB", GIB),
+    /// MiB, unless that is very little or very much.
+    pub fn of(amount: Bytes) -> Unit {
+        let (name, unit) = match amount.0 {
+            bytes if bytes < 2 * MIB => ("KiB", KIB),
+            bytes if bytes >= 64 * GIB => ("GiB", GIB),
             _ => ("MiB", MIB),
         };
         Unit {
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        assert_eq!(Unit::of(2048 << 20).name, "MiB");
-        assert_eq!(Unit::of((2 << 20) - 1).name, "KiB");
-        assert_eq!(Unit::of(64 << 30).name, "GiB");
+        assert_eq!(Unit::of(Bytes::mib(2048)).name, "MiB");
+        assert_eq!(Unit::of(Bytes((2 << 20) - 1)).name, "KiB");
+        assert_eq!(Unit::of(Bytes(64 << 30)).name, "GiB");
         assert_eq!(number(0.6000000000000001), "0.6");
         assert_eq!(number(200.0), "200");
         assert_eq!(number(0.0002), "2.0e-4");

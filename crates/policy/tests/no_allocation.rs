@@ -33,18 +33,18 @@ static ALLOCATOR: Counting = Counting;
 
 /// Runs a heap that is stalled now and then.
 fn size(sizing: &mut impl Sizing, round: u64) {
-    sizing.bounded(1 << 30);
+    sizing.bounded(Bytes(1 << 30));
     sizing.ended(&Ended {
-        now: round << 30,
-        cost: 1 << 20,
-        live: 1 << 28,
-        allocated: round << 27,
-        growth: 1 << 27,
+        now: Nanos(round << 30),
+        cost: Nanos(1 << 20),
+        live: Bytes(1 << 28),
+        allocated: Bytes(round << 27),
+        growth: Bytes(1 << 27),
         stalls: round % 2,
         ..Ended::default()
     });
-    sizing.clone().bounded(1 << 29);
-    assert!(sizing.size() > 0);
+    sizing.clone().bounded(Bytes(1 << 29));
+    assert!(sizing.size() > Bytes::ZERO);
 }
 
 /// Dispatches threads that block, wake, end and come again.

@@ -107,7 +107,7 @@ fn begin(arguments: &Arguments) -> Result<Child, Failure> {
         let prepared = launch::prepare(
             &argv,
             &Plan {
-                budget,
+                budget: budget.map(Bytes),
                 ..Plan::default()
             },
         );

@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use plimsoll_client::govern;
-use plimsoll_kernel::process::{descendants_where, variable_of};
+use plimsoll_kernel::process::{descendants_where, newest, variable_of};
 use plimsoll_unit::Bytes;
 
 /// The most descendants that are looked at.
@@ -44,10 +44,42 @@ pub fn uses(pid: u32) -> Option<Bytes> {
     Some(memory.anon + memory.shmem)
 }
 
-/// The memory that `root` and its descendants use together, without the process `but`.
-pub fn uses_of_others(root: u32, but: u32) -> Bytes {
-    let others = of(root).into_iter().filter(|&pid| pid != but);
-    others.filter_map(uses).sum()
+/// The family of a process, which is looked for again only when a process was started since: a file is read
+/// for each thread.
+#[derive(Debug)]
+pub struct Family {
+    /// The process at the top.
+    root: u32,
+    /// Its members, as found last.
+    members: Vec<u32>,
+    /// The newest process or thread at that time.
+    newest: Option<u64>,
+    /// How often it was looked for.
+    searches: u32,
+}
+
+impl Family {
+    /// That of this process; nothing is looked for yet.
+    pub fn new(root: u32) -> Family {
+        Family {
+            root,
+            members: Vec::new(),
+            newest: None,
+            searches: 0,
+        }
+    }
+
+    /// The memory that all use together, without the process `but`.
+    pub fn uses_of_others(&mut self, but: u32) -> Bytes {
+        let newest = newest();
+        if newest.is_none() || newest != self.newest {
+            self.members = of(self.root);
+            self.newest = newest;
+            self.searches = self.searches.saturating_add(1);
+        }
+        let others = self.members.iter().copied().filter(|&pid| pid != but);
+        others.filter_map(uses).sum()
+    }
 }
 
 /// The part of a program's `usable` memory that is left to a process when the others use `others`. At
@@ -94,6 +126,27 @@ mod tests {
             assert_eq!(family.len(), size, "{family:?}");
             assert_eq!(family[0], root);
         }
+    }
+
+    #[test]
+    fn a_family_is_looked_for_when_a_process_was_started() {
+        let mut shell = pair("1");
+        let root = shell.id();
+        while of(root).len() < 3 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let mut family = Family::new(root);
+        // Somebody else may start a process at any time, so this is tried again.
+        let rests = (0..10_000).any(|_| {
+            let before = family.searches;
+            assert!(family.uses_of_others(root) > Bytes::ZERO);
+            family.searches == before
+        });
+        assert!(rests, "{} searches", family.searches);
+        // The end of their input ends them.
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(family.uses_of_others(root), Bytes::ZERO);
     }
 
     fn told(pid: i32) -> Vec<u8> {

@@ -66,6 +66,7 @@ pub fn prepare_among(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::Bytes;
 
     #[test]
     fn what_only_looks_like_java_is_given_nothing_whatever_is_said_of_it() {
@@ -88,7 +89,7 @@ mod tests {
             for said in [None, Some("hotspot"), Some("libgc")] {
                 let argv = [program.clone(), "A".into()];
                 let plan = Plan {
-                    budget: Some(1500 << 20),
+                    budget: Some(Bytes::mib(1500)),
                     said,
                     ..Plan::default()
                 };

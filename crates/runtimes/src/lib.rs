@@ -48,9 +48,9 @@ mod suspended;
 #[cfg(test)]
 mod testing;
 
-/// The facts that `/proc` tells about a process. Nothing is held open.
+/// The facts that `/proc` tells about a process. Only [`Watched`](process::Watched) holds anything open.
 pub mod process {
-    pub use plimsoll_kernel::process::{Handle as Process, Status, place};
+    pub use plimsoll_kernel::process::{Handle as Process, Image, Status, Watched, place};
 }
 
 pub use adapter::run;

@@ -7,6 +7,7 @@ use crate::lever::Begin;
 use crate::lever_options::{Choice, Chosen, LeverOption};
 use crate::process::Process;
 use plimsoll_programs::{Command, Recognise};
+use plimsoll_unit::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -73,10 +74,10 @@ pub trait Runtime: Recognise {
         false
     }
 
-    /// The bytes of memory that a program of this runtime takes, if nobody steers it, where it sees `memory`
-    /// bytes. [`Plan::budget`] is no less: a maximum that is fixed for the program's life must not be.
-    fn takes_alone(&self, _memory: u64) -> u64 {
-        0
+    /// The memory that a program of this runtime takes, if nobody steers it, where it sees `memory`.
+    /// [`Plan::budget`] is no less: a maximum that is fixed for the program's life must not be.
+    fn takes_alone(&self, _memory: Bytes) -> Bytes {
+        Bytes::ZERO
     }
 
     /// The disadvantage of a program that was adopted to one that was prepared, for people, after "steered as
@@ -118,19 +119,19 @@ pub enum Steered {
 /// The facts that are known before a program starts.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Bytes of the broker's memory that the program could use if it was alone; `None` if unknown.
+    /// The part of the broker's memory that the program could use if it was alone; `None` if unknown.
     /// The limit is not known before the start, and changes while the program runs.
-    pub budget: Option<u64>,
+    pub budget: Option<Bytes>,
     /// The memory of the broker, if one tells it. It may raise the budget: see [`Runtime::takes_alone`].
     pub shared: Option<Shared>,
-    /// Bytes of memory that a virtual machine will see: the computer's memory, or the lowest limit
+    /// The memory that a virtual machine will see: the computer's memory, or the lowest limit
     /// of the cgroups above.
-    pub memory: Option<u64>,
-    /// The lowest limit of the cgroups above, bytes, if it is below the computer's memory.
-    pub group: Option<u64>,
-    /// Bytes that can be paged out beyond `group`, where the broker shares out no more than the group
+    pub memory: Option<Bytes>,
+    /// The lowest limit of the cgroups above, if it is below the computer's memory.
+    pub group: Option<Bytes>,
+    /// Memory that can be paged out beyond `group`, where the broker shares out no more than the group
     /// has; 0 elsewhere.
-    pub beyond: u64,
+    pub beyond: Bytes,
     /// Nothing can be paged out where the program will run, so an excess over a limit ends it.
     pub cliff: bool,
     /// No limit is expected unless the program itself runs into a shortage (`--policy isla-vista`
@@ -145,13 +146,13 @@ pub struct Plan {
     pub own: Option<PathBuf>,
 }
 
-/// The memory that a broker shares out, bytes.
+/// The memory that a broker shares out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
     /// All that there is.
-    pub capacity: u64,
+    pub capacity: Bytes,
     /// The budget of today, and what programs have that the broker does not know: they may be gone some day.
-    pub some_day: u64,
+    pub some_day: Bytes,
 }
 
 impl Plan {
@@ -160,7 +161,7 @@ impl Plan {
     /// program can have it some day.
     pub(crate) fn of(&self, runtime: &dyn Runtime) -> Plan {
         let alone = |it: Shared| runtime.takes_alone(it.capacity).min(it.some_day);
-        let alone = self.shared.map_or(0, alone);
+        let alone = self.shared.map_or(Bytes::ZERO, alone);
         Plan {
             budget: self.budget.map(|budget| budget.max(alone)),
             ..self.clone()

@@ -7,7 +7,7 @@ mod support;
 use plimsoll_programs::Setting;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_testbed::cases;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -218,8 +218,8 @@ impl Ground {
         };
         // More memory than the machine would take by itself, so that our additions have an effect.
         let plan = Plan {
-            budget: Some(self.memory / 8 * 7),
-            memory: Some(self.memory),
+            budget: Some(Bytes(self.memory / 8 * 7)),
+            memory: Some(Bytes(self.memory)),
             ..Plan::default()
         };
         let prepared = launch::prepare_in(&argv, &plan, &setting);

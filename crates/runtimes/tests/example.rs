@@ -10,7 +10,7 @@ use plimsoll_runtimes::launch::{Plan, Prepared, prepare_among};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{ALL, Ended, Options, Runtimes, family};
 use plimsoll_testbed::children::copy_program;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn program() -> (tempfile::TempDir, Vec<OsString>) {
 
 fn prepared(argv: &[OsString], said: Option<&'static str>, budget: Option<&str>) -> Prepared {
     let plan = Plan {
-        budget: Some(64 * MIB),
+        budget: Some(Bytes::mib(64)),
         said,
         ..Plan::default()
     };

@@ -6,7 +6,7 @@ mod support;
 use plimsoll_programs::Setting;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_testbed::{TestCgroup, Tmpfs, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::Bytes;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ struct Ground {
 
 impl Ground {
     fn new(name: &str) -> Option<Ground> {
-        let Ok(group) = TestCgroup::new(name, Some(GROUP * MIB)) else {
+        let Ok(group) = TestCgroup::new(name, Some(Bytes::mib(GROUP))) else {
             skip("no cgroup can be made");
             return None;
         };
@@ -44,9 +44,9 @@ impl Ground {
             folder: self.classes.path(),
         };
         let plan = Plan {
-            budget: Some(GROUP / 8 * 7 * MIB),
-            memory: Some(GROUP * MIB),
-            group: Some(GROUP * MIB),
+            budget: Some(Bytes::mib(GROUP / 8 * 7)),
+            memory: Some(Bytes::mib(GROUP)),
+            group: Some(Bytes::mib(GROUP)),
             ..Plan::default()
         };
         let prepared = launch::prepare_in(&argv, &plan, &setting);

@@ -9,7 +9,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, table};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::Arc;
 
 /// As in `plimsoll-bench sim-speed`.
@@ -45,7 +45,7 @@ fn main() {
                 time: Nanos(QUANTUM),
                 ..Quanta::PAPER
             },
-            ..Settings::new(rule, collector, HEAP * survey.largest_live)
+            ..Settings::new(rule, collector, Bytes(HEAP * survey.largest_live))
         };
         let speeds = (0..number(2, 3.0) as usize).map(|_| {
             let before = clock::thread_cpu().0;

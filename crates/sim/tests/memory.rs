@@ -7,7 +7,7 @@ use plimsoll_sim::threads::{Settings, Survey, Traced, simulate};
 use plimsoll_testbed::counting::{Counting, peak_of};
 use plimsoll_trace::Trace;
 use plimsoll_trace::synth::{self, Options, table};
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::Arc;
 
 #[global_allocator]
@@ -36,7 +36,7 @@ fn ten_times_the_events_need_no_more_memory() {
                     time: Nanos(10_000),
                     ..Quanta::PAPER
                 },
-                ..Settings::new(Rule::Larf, collector, 5 * survey.largest_live)
+                ..Settings::new(Rule::Larf, collector, Bytes(5 * survey.largest_live))
             };
             let (peak, outcome) =
                 peak_of(|| simulate(&mut Traced::new(trace, &survey, 1.0), &settings).unwrap());

@@ -24,7 +24,7 @@ impl TestCgroup {
     /// # Errors
     /// As [`Cgroup::create_child`] and [`Cgroup::set_limit`]; [`Error::Absent`] where there is no
     /// memory controller.
-    pub fn new(name: &str, limit: Option<u64>) -> Result<TestCgroup> {
+    pub fn new(name: &str, limit: Option<Bytes>) -> Result<TestCgroup> {
         let own = Cgroup::of_self()?.ok_or_else(|| Error::Absent {
             path: "/sys/fs/cgroup/memory.max".into(),
         })?;
@@ -41,12 +41,12 @@ impl TestCgroup {
     ///
     /// # Errors
     /// As [`TestCgroup::new`].
-    pub fn below(parent: &Cgroup, name: &str, limit: Option<u64>) -> Result<TestCgroup> {
+    pub fn below(parent: &Cgroup, name: &str, limit: Option<Bytes>) -> Result<TestCgroup> {
         sweep(parent.dir(), PREFIX, end);
         let guard = TestCgroup {
             cgroup: parent.create_child(name)?,
         };
-        guard.cgroup.set_limit(limit.map(Bytes))?;
+        guard.cgroup.set_limit(limit)?;
         Ok(guard)
     }
 

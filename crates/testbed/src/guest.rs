@@ -1,11 +1,33 @@
-//! A machine with cgroup version 2: QEMU with a Debian kernel that boots into one of our programs.
-//! Needs no rights.
+//! Machines with cgroup version 2 that boot into one of our programs: QEMU with a Debian kernel, which needs no
+//! rights, and user-mode Linux on the files of this machine, on which real Java programs run. The first has
+//! pressure stall information, `PAGEMAP_SCAN` and the multi-generational LRU; the second has none of them, and
+//! computes at the speed of the machine.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/run.sh");
+/// Which machine to boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// QEMU: files are copied to it.
+    Emulated,
+    /// User-mode Linux: all files are there.
+    UserMode,
+    /// The same with a Debian of its own, whose systemd runs the program, a script. Files are copied to `/files`.
+    Debian,
+}
+
+impl Kind {
+    fn script(self) -> &'static str {
+        match self {
+            Kind::Emulated => concat!(env!("CARGO_MANIFEST_DIR"), "/guest/run.sh"),
+            Kind::Debian => concat!(env!("CARGO_MANIFEST_DIR"), "/guest/debian.sh"),
+            Kind::UserMode => concat!(env!("CARGO_MANIFEST_DIR"), "/guest/user-mode.sh"),
+        }
+    }
+}
+
 /// Exit code of the script if something is missing.
 const CANNOT_RUN: i32 = 77;
 /// The pause between two looks at the output of the program in the guest.
@@ -14,6 +36,8 @@ const PACE: Duration = Duration::from_millis(500);
 /// The programs and files of a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest<'a> {
+    /// The machine.
+    pub kind: Kind,
     /// The working folder, below `scratch`.
     pub name: &'a str,
     /// The folder for downloads. On a real file system in the guest.
@@ -50,7 +74,7 @@ impl Guest<'_> {
         let file = std::fs::File::create(&said).expect("a file");
         let again = file.try_clone().expect("a file");
         let mut shell = Command::new("sh")
-            .arg(SCRIPT)
+            .arg(self.kind.script())
             .args([work.as_path(), self.scratch, Path::new(self.arguments)])
             .arg(self.program)
             .args(self.files)
@@ -93,7 +117,20 @@ impl Guest<'_> {
 /// # Panics
 /// If a test in the guest, or the guest itself, fails.
 pub fn run_under_version_2(name: &str, scratch: &Path, filter: &str, programs: &[&Path]) {
+    run_tests(Kind::Emulated, name, scratch, filter, programs);
+}
+
+/// The same under user-mode Linux.
+///
+/// # Panics
+/// As [`run_under_version_2`].
+pub fn run_in_user_mode(name: &str, scratch: &Path, filter: &str) {
+    run_tests(Kind::UserMode, name, scratch, filter, &[]);
+}
+
+fn run_tests(kind: Kind, name: &str, scratch: &Path, filter: &str, programs: &[&Path]) {
     let guest = Guest {
+        kind,
         name,
         scratch,
         program: &std::env::current_exe().expect("our path"),

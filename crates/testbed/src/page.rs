@@ -1,6 +1,7 @@
 //! For tests of adapters: an availability page that the test writes, and programs that follow it.
 
 use plimsoll_kernel::clock;
+use plimsoll_unit::{Bytes, Nanos, Pages};
 use plimsoll_wire::page::{Level, Numbers, PAGE_SIZE, PageImage, Step};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -26,12 +27,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with this limit, in bytes.
-    pub fn new(limit: u64) -> Page {
+    /// A page with this limit.
+    pub fn new(limit: Bytes) -> Page {
         let directory = tempfile::tempdir().expect("a directory for the page");
         let file = File::create(directory.path().join("page")).expect("the page");
         file.set_len(PAGE_SIZE as u64).expect("a size");
-        let limit = Arc::new(AtomicU64::new(limit));
+        let limit = Arc::new(AtomicU64::new(limit.0));
         let (pid, stop) = (
             Arc::new(AtomicU32::new(0)),
             Arc::new(AtomicBool::new(false)),
@@ -39,11 +40,11 @@ impl Page {
         let (ours, whose, until) = (Arc::clone(&limit), Arc::clone(&pid), Arc::clone(&stop));
         let mut image = PageImage::new(1);
         put(&file, &image.create());
-        publish(&file, &mut image, limit.load(Ordering::Acquire), 0);
+        publish(&file, &mut image, &limit, Bytes::ZERO);
         let writer = std::thread::spawn(move || {
             while !until.load(Ordering::Acquire) {
-                let uses = anonymous(whose.load(Ordering::Acquire)).unwrap_or(0);
-                publish(&file, &mut image, ours.load(Ordering::Acquire), uses);
+                let uses = anonymous(whose.load(Ordering::Acquire)).unwrap_or_default();
+                publish(&file, &mut image, &ours, uses);
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
@@ -61,9 +62,9 @@ impl Page {
         self.directory.path().join("page")
     }
 
-    /// Changes the limit, bytes.
-    pub fn set(&self, limit: u64) {
-        self.limit.store(limit, Ordering::Release);
+    /// Changes the limit.
+    pub fn set(&self, limit: Bytes) {
+        self.limit.store(limit.0, Ordering::Release);
     }
 
     /// Imitates the broker's death: the page is no longer written.
@@ -108,24 +109,22 @@ impl Drop for Page {
     }
 }
 
-fn publish(file: &File, image: &mut PageImage, limit: u64, uses: u64) {
-    let now = clock::now().0;
-    let owed = uses.saturating_sub(limit);
-    let deadline = if owed > 0 { now + 2_000_000_000 } else { 0 };
-    let level = if owed > 0 {
-        Level::Warning
-    } else {
-        Level::Normal
+fn publish(file: &File, image: &mut PageImage, limit: &AtomicU64, uses: Bytes) {
+    let now = clock::now();
+    let limit = limit.load(Ordering::Acquire);
+    let (deadline, level) = match uses.0.saturating_sub(limit) {
+        0 => (Nanos::ZERO, Level::Normal),
+        _ => (now + Nanos::seconds(2), Level::Warning),
     };
     let numbers = Numbers {
         limit,
         available: limit,
-        owed,
-        deadline,
-        uses,
+        owed: uses.0.saturating_sub(limit),
+        deadline: deadline.0,
+        uses: uses.0,
         share: limit,
         level,
-        sensed: now,
+        sensed: now.0,
     };
     for step in image.publish(&numbers, now) {
         put(file, &step);
@@ -138,14 +137,14 @@ fn put(file: &File, step: &Step<'_>) {
         .expect("the page is writable");
 }
 
-/// Anonymous resident bytes of a process, from its `statm`.
-pub fn anonymous(pid: u32) -> Option<u64> {
+/// Anonymous resident memory of a process, from its `statm`.
+pub fn anonymous(pid: u32) -> Option<Bytes> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: Vec<u64> = text
         .split_whitespace()
         .filter_map(|word| word.parse().ok())
         .collect();
-    Some(pages.get(1)?.saturating_sub(*pages.get(2)?) * 4096)
+    Some((Pages(*pages.get(1)?) - Pages(*pages.get(2)?)).bytes())
 }
 
 /// A running program. Killed when dropped.
@@ -162,20 +161,16 @@ impl Running {
         self.child.id()
     }
 
-    /// Anonymous resident bytes.
-    pub fn uses(&self) -> u64 {
-        anonymous(self.child.id()).unwrap_or(0)
+    /// Anonymous resident memory.
+    pub fn uses(&self) -> Bytes {
+        anonymous(self.child.id()).unwrap_or_default()
     }
 
     /// Waits until the use is as wanted. Fails the test if that does not happen.
-    pub fn until(&mut self, what: &str, wanted: impl Fn(u64) -> bool) {
+    pub fn until(&mut self, what: &str, wanted: impl Fn(Bytes) -> bool) {
         let begin = Instant::now();
         while !wanted(self.uses()) {
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "{what}: uses {} bytes",
-                self.uses()
-            );
+            assert!(begin.elapsed() < PATIENCE, "{what}: uses {}", self.uses());
             assert!(
                 self.child.try_wait().expect("it is ours").is_none(),
                 "{what}: the program ended"

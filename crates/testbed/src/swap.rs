@@ -3,6 +3,7 @@
 use crate::{sweep, unique};
 use plimsoll_kernel::process::page_size;
 use plimsoll_kernel::{Error, Result};
+use plimsoll_unit::Bytes;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -17,14 +18,14 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// Makes a file of that size (bytes) in a directory on a real file system (ext4, XFS; not
+    /// Makes a file of that size in a directory on a real file system (ext4, XFS; not
     /// tmpfs, not overlayfs) and swaps to it. Switches off and removes files that a killed
     /// predecessor left there.
     ///
     /// # Errors
     /// [`Error::Denied`] without CAP_SYS_ADMIN; [`Error::Io`] when the disk is full or the file
     /// system cannot hold swap files.
-    pub fn new(dir: &Path, bytes: u64) -> Result<SwapFile> {
+    pub fn new(dir: &Path, bytes: Bytes) -> Result<SwapFile> {
         sweep(dir, PREFIX, discard);
         let file = SwapFile {
             path: dir.join(unique(PREFIX)),
@@ -45,9 +46,9 @@ impl SwapFile {
 
     /// Reserves the space and writes the header: version 1, number of the last page, signature at
     /// the end of the first page.
-    fn fill(&self, bytes: u64) -> Result<()> {
+    fn fill(&self, bytes: Bytes) -> Result<()> {
         let page = page_size();
-        let pages = bytes / page;
+        let pages = bytes.0 / page;
         if !(10..=u64::from(u32::MAX)).contains(&pages) {
             return Err(Error::Argument {
                 what: "size of a swap file",

@@ -48,6 +48,7 @@ pub fn fuzz_call(message: &[u8]) {
     };
     let _ = call.parameters::<messages::Register>();
     let _ = call.parameters::<messages::Attach>();
+    let _ = call.parameters::<messages::Contain>();
     let _ = call.parameters::<messages::Adapt>();
     let _ = call.parameters::<messages::Report>();
     let _ = call.parameters::<messages::Which>();
@@ -81,6 +82,9 @@ fn check_believed(call: &Call<'_>) {
     }
     if let Ok(attach) = call.parameters::<messages::Attach>() {
         assert!(checks::pid(attach.pid).is_ok());
+    }
+    if let Ok(contain) = call.parameters::<messages::Contain>() {
+        assert!(checks::cgroup(&contain.cgroup).is_ok());
     }
     if let Ok(adapt) = call.parameters::<messages::Adapt>() {
         assert!(
@@ -125,9 +129,9 @@ pub fn fuzz_page(bytes: &[u8]) {
     let words: [AtomicU64; PAGE_SIZE / 8] = words(bytes);
     let view = PageView::of_words(&words);
     let _ = view.check();
-    let _ = view.is_stale(u64::MAX);
+    let _ = view.is_stale(plimsoll_unit::Nanos(u64::MAX));
     let limit = words[offset::LIMIT / 8].load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(view.limit(), limit);
+    assert_eq!(view.limit().0, limit);
     if let Some(reading) = view.read() {
         assert_eq!(reading.numbers.limit, limit);
     }

@@ -83,6 +83,18 @@ pub struct Attach {
     pub whole: Option<bool>,
 }
 
+/// `Contain`: names the cgroup that the user of a principal made for its processes and no others, for the
+/// broker to bound and to take from. The broker makes none where it may not: under version 2 a program enters
+/// a cgroup of its user, and only its user knows which service manager has to be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contain {
+    /// The principal. It has its process already, and that is in the cgroup.
+    pub id: Id,
+    /// The cgroup: a path under the memory controller's mount.
+    pub cgroup: CgroupPath,
+}
+
 /// `Adapt`: sets the adapter of a principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -3,6 +3,7 @@
 //! Units are powers of 1024, as in cgroup files and systemd: `K`, `M`, `G`, `T`, each alone or
 //! followed by `B` or `iB`, in either case. A bare number is bytes.
 
+use plimsoll_unit::Bytes;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::fmt;
 use std::str::FromStr;
@@ -40,12 +41,12 @@ const HOW: &str = "write bytes (1572864000), a number with K, M, G or T (1500M, 
 const ENDS: u64 = 1 << 62;
 
 impl Size {
-    /// The size in bytes where there are `capacity` bytes.
+    /// The amount where there is `capacity`.
     #[must_use]
-    pub fn bytes(self, capacity: u64) -> u64 {
+    pub fn bytes(self, capacity: Bytes) -> Bytes {
         match self {
-            Size::Bytes(bytes) => bytes,
-            Size::Part(part) => (capacity as f64 * part) as u64,
+            Size::Bytes(bytes) => Bytes(bytes),
+            Size::Part(part) => Bytes((capacity.0 as f64 * part) as u64),
         }
     }
 
@@ -180,7 +181,10 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Size::Bytes(bytes)), "{text}");
         }
-        assert_eq!("50%".parse::<Size>().unwrap().bytes(1000), 500);
+        assert_eq!(
+            "50%".parse::<Size>().unwrap().bytes(Bytes(1000)),
+            Bytes(500)
+        );
         for text in ["0", "0%", "0M", "-0"] {
             assert!(text.parse::<Size>().unwrap().is_zero(), "{text}");
         }

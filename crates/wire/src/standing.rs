@@ -10,10 +10,11 @@
 //!
 //! Where a maximum is stated, `null` or absent means none. Where it is changed, 0 means none
 //! ([`Max::or_none`]) and absent means unchanged. The client's builder and the C interface take 0 for
-//! none, too. The decisions have `u64::MAX` for no maximum: [`Max::NONE`], and `max` in `policy::shares`.
+//! none, too. The decisions have [`Bytes::MAX`] for no maximum: [`Max::NONE`], and `max` in `policy::shares`.
 
 use crate::checked::refused;
 use crate::varlink::{ErrorName, WireError};
+use plimsoll_unit::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -133,26 +134,27 @@ impl Standing {
 /// Maximum in bytes of a principal with its descendants, or [`Max::NONE`], which is above all
 /// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Max(u64);
+pub struct Max(Bytes);
 
 impl Max {
     /// No maximum.
-    pub const NONE: Max = Max(u64::MAX);
-    /// Smallest useful and largest accepted maximum. Bytes.
-    const LEAST: u64 = 1 << 20;
-    const MOST: u64 = 1 << 62;
+    pub const NONE: Max = Max(Bytes::MAX);
+    /// Smallest useful and largest accepted maximum.
+    const LEAST: Bytes = Bytes::mib(1);
+    const MOST: Bytes = Bytes(1 << 62);
 
     /// A maximum of this many bytes.
     ///
     /// # Errors
     /// `BadMax`.
-    pub fn new(bytes: u64) -> Result<Max, WireError> {
+    pub fn new(bytes: Bytes) -> Result<Max, WireError> {
         if (Max::LEAST..=Max::MOST).contains(&bytes) {
             return Ok(Max(bytes));
         }
         let message = format!(
-            "max {bytes} is out of range: give bytes from {} (1 MiB), or leave it out for no bound",
-            Max::LEAST
+            "max {} is out of range: give bytes from {} (1 MiB), or leave it out for no bound",
+            bytes.0,
+            Max::LEAST.0
         );
         Err(WireError::new(ErrorName::BadMax, message))
     }
@@ -161,22 +163,22 @@ impl Max {
     ///
     /// # Errors
     /// `BadMax`.
-    pub fn or_none(bytes: u64) -> Result<Max, WireError> {
+    pub fn or_none(bytes: Bytes) -> Result<Max, WireError> {
         match bytes {
-            0 => Ok(Max::NONE),
+            Bytes::ZERO => Ok(Max::NONE),
             _ => Max::new(bytes),
         }
     }
 
     /// The bytes, if there is a maximum.
     #[must_use]
-    pub fn bytes(self) -> Option<u64> {
+    pub fn bytes(self) -> Option<Bytes> {
         Some(self.0).filter(|_| self != Max::NONE)
     }
 
-    /// Upper bound in bytes: `u64::MAX` when there is no maximum.
+    /// Upper bound: [`Bytes::MAX`] when there is no maximum.
     #[must_use]
-    pub const fn cap(self) -> u64 {
+    pub const fn cap(self) -> Bytes {
         self.0
     }
 }
@@ -190,29 +192,34 @@ impl Default for Max {
 
 impl Serialize for Max {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.bytes().serialize(serializer)
+        self.bytes().map(|bytes| bytes.0).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Max {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Max, D::Error> {
         let bytes = Option::<u64>::deserialize(deserializer)?;
-        bytes.map_or(Ok(Max::NONE), Max::new).map_err(refused)
+        bytes
+            .map_or(Ok(Max::NONE), |bytes| Max::new(Bytes(bytes)))
+            .map_err(refused)
     }
 }
 
 /// A maximum in a message that changes one: absent means unchanged, 0 removes it.
 pub(crate) mod change {
     use super::{Max, refused};
+    use plimsoll_unit::Bytes;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(max: &Option<Max>, to: S) -> Result<S::Ok, S::Error> {
-        max.map(|max| max.bytes().unwrap_or(0)).serialize(to)
+        max.map(|max| max.bytes().unwrap_or_default().0)
+            .serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Max>, D::Error> {
         let bytes = Option::<u64>::deserialize(from)?;
-        bytes.map(Max::or_none).transpose().map_err(refused)
+        let max = bytes.map(|bytes| Max::or_none(Bytes(bytes)));
+        max.transpose().map_err(refused)
     }
 }
 
@@ -242,14 +249,14 @@ mod tests {
 
     #[test]
     fn no_maximum_is_one_thing_and_above_all_others() {
-        assert_eq!(Max::or_none(0), Ok(Max::NONE));
+        assert_eq!(Max::or_none(Bytes::ZERO), Ok(Max::NONE));
         assert_eq!(Max::NONE.bytes(), None);
-        assert!(Max::NONE > Max::new(1 << 62).unwrap());
-        assert_eq!(Max::default().cap(), u64::MAX);
+        assert!(Max::NONE > Max::new(Bytes(1 << 62)).unwrap());
+        assert_eq!(Max::default().cap(), Bytes::MAX);
         for bytes in [0, 1, (1 << 20) - 1, (1 << 62) + 1, u64::MAX] {
-            assert_eq!(Max::new(bytes).unwrap_err().name, ErrorName::BadMax);
+            assert_eq!(Max::new(Bytes(bytes)).unwrap_err().name, ErrorName::BadMax);
         }
-        assert!(Max::or_none(1).is_err());
+        assert!(Max::or_none(Bytes(1)).is_err());
     }
 
     /// The format is unchanged since before the type existed: none is `null` where stated, 0 where
@@ -260,7 +267,7 @@ mod tests {
             max,
             ..Register::default()
         };
-        let mib = Max::new(1 << 20).unwrap();
+        let mib = Max::new(Bytes::mib(1)).unwrap();
         let written = |max| serde_json::to_value(register(max)).unwrap()["max"].clone();
         assert_eq!(
             (written(mib), written(Max::NONE)),

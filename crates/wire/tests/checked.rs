@@ -1,6 +1,7 @@
 //! Values are checked when read: random texts and numbers in every field of every message are
 //! accepted exactly when the checks accept them, and refused with the error of their field.
 
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
     Adapt, Attach, Max, Priority, Register, Released, Report, Set, Watch, Weight, Which,
 };
@@ -141,7 +142,7 @@ fn refusals_say_the_same_before_a_call_is_sent_and_when_it_is_read() {
             json!({"name": "n", "priority": 101}),
             Priority::new(101).map(drop),
         ),
-        (json!({"name": "n", "max": 1}), Max::new(1).map(drop)),
+        (json!({"name": "n", "max": 1}), Max::new(Bytes(1)).map(drop)),
         (json!({"name": "n", "pid": 0}), checks::pid(0)),
         (json!({"name": "n", "cgroup": "x"}), checks::cgroup("x")),
         (json!({"name": "n", "adapter": "A"}), checks::adapter("A")),

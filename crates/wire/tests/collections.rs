@@ -1,8 +1,9 @@
 //! The page of collections: its layout, what readers see, also during writes, and any bytes.
 
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::collections::{
     About, Bound, Collector, Kind, MAX_TEXT, PAUSES, Pause, Process, SIZE, Signal, Totals, View,
-    ViewError, WISH_LASTS_NS, Wish, Words, Writer, offset, wish,
+    ViewError, WISH_LASTS, Wish, Words, Writer, offset, wish,
 };
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,8 +98,12 @@ fn the_layout_is_the_documented_one() {
     assert_eq!([word(128), word(136), word(144)], [2, 34, 35]);
     assert_eq!(word(2048 + 2 * 64), 34, "number 34 is in slot 2");
     assert_eq!(word(248), 44, "collections that were asked for");
-    let bound = Some(Bound { above: 5, times: 6 });
-    wish(Words::of(&page), Some(Wish { resident: 4, bound }), 7);
+    let bound = Some(Bound {
+        above: Bytes(5),
+        times: 6,
+    });
+    let resident = Bytes(4);
+    wish(Words::of(&page), Some(Wish { resident, bound }), Nanos(7));
     assert_eq!([1024, 1032, 1040, 1048].map(word), [4, 7, 5, 6]);
     assert_eq!(
         [word(200), word(208), word(216)],
@@ -150,17 +155,21 @@ fn a_wish_ends_with_its_adapter() {
     let page = blank();
     let words = Words::of(&page);
     let (writer, _) = Writer::new(words, &about());
-    assert_eq!(writer.wish(5), None, "no adapter was there");
-    wish(words, Some(Wish::stay(1 << 20)), 1000);
-    let wished = Some(Wish::stay(1 << 20));
-    assert_eq!(writer.wish(1000), wished);
-    assert_eq!(writer.wish(0), wished, "another clock is no reason");
-    assert_eq!(writer.wish(1000 + WISH_LASTS_NS), wished);
-    assert_eq!(writer.wish(1001 + WISH_LASTS_NS), None);
-    wish(words, Some(Wish::stay(0)), 0);
-    assert_eq!(writer.wish(0), Some(Wish::stay(0)));
-    wish(words, None, 2000);
-    assert_eq!(writer.wish(2000), None);
+    assert_eq!(writer.wish(Nanos(5)), None, "no adapter was there");
+    wish(words, Some(Wish::stay(Bytes::mib(1))), Nanos(1000));
+    let wished = Some(Wish::stay(Bytes::mib(1)));
+    assert_eq!(writer.wish(Nanos(1000)), wished);
+    assert_eq!(
+        writer.wish(Nanos::ZERO),
+        wished,
+        "another clock is no reason"
+    );
+    assert_eq!(writer.wish(Nanos(1000) + WISH_LASTS), wished);
+    assert_eq!(writer.wish(Nanos(1001) + WISH_LASTS), None);
+    wish(words, Some(Wish::stay(Bytes::ZERO)), Nanos::ZERO);
+    assert_eq!(writer.wish(Nanos::ZERO), Some(Wish::stay(Bytes::ZERO)));
+    wish(words, None, Nanos(2000));
+    assert_eq!(writer.wish(Nanos(2000)), None);
 }
 
 #[test]
@@ -269,8 +278,9 @@ enum Step {
 }
 
 fn any_wish() -> impl Strategy<Value = Wish> {
-    let bound = (0..u64::MAX, any::<u64>()).prop_map(|(above, times)| Bound { above, times });
-    let parts = (any::<u64>(), prop::option::of(bound));
+    let above = (0..u64::MAX).prop_map(Bytes);
+    let bound = (above, any::<u64>()).prop_map(|(above, times)| Bound { above, times });
+    let parts = (any::<u64>().prop_map(Bytes), prop::option::of(bound));
     parts.prop_map(|(resident, bound)| Wish { resident, bound })
 }
 
@@ -339,12 +349,12 @@ proptest! {
                 }
                 Step::Wish(next) => {
                     wished = next;
-                    wish(words, wished, 77);
+                    wish(words, wished, Nanos(77));
                 }
             }
             prop_assert_eq!(view.process(), last);
             prop_assert_eq!(view.refusal().unwrap_or_default(), refusal.as_str());
-            prop_assert_eq!(writer.wish(77), wished);
+            prop_assert_eq!(writer.wish(Nanos(77)), wished);
             let remembered = pauses.len().saturating_sub(PAUSES as usize);
             let seen: Vec<Pause> = view.pauses_after(0).collect();
             prop_assert_eq!(&seen[..], &pauses[remembered..]);

@@ -1,9 +1,10 @@
 //! The interface file and the code agree: methods, errors, and every field with its type.
 
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, CgroupPath, Changed, Kind, Listing, Max, Name, Nothing, Order, Pinned,
-    Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics, Watch,
-    Weight, Which,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Contain, Kind, Listing, Max, Name, Nothing, Order,
+    Pinned, Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics,
+    Watch, Weight, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -249,7 +250,7 @@ fn full_register() -> Register {
         parent: Some(1),
         weight: Some(Weight::LEAST),
         priority: Some(Priority::LEAST),
-        max: Max::new(1 << 20).unwrap(),
+        max: Max::new(Bytes::mib(1)).unwrap(),
         cgroup: CgroupPath::new("/").ok(),
         adapter: Adapter::new("self").ok(),
         whole: Some(true),
@@ -282,6 +283,11 @@ fn parameters_are_the_declared_ones() {
         ..least
     };
     check(asks("Attach"), "Attach", &attach, &least);
+    let contain = Contain {
+        id: 1,
+        cgroup: CgroupPath::new("/a/b").unwrap(),
+    };
+    check(asks("Contain"), "Contain", &contain, &contain);
     let adapt = Adapt {
         id: 1,
         adapter: Adapter::new("self").ok(),
@@ -310,7 +316,7 @@ fn parameters_are_the_declared_ones() {
         id: 1,
         weight: Some(Weight::LEAST),
         priority: Some(Priority::LEAST),
-        max: Max::new(1 << 20).ok(),
+        max: Max::new(Bytes::mib(1)).ok(),
         own_weight: Some(Weight::LEAST),
         own_priority: Some(Priority::LEAST),
         parent: Some(1),
@@ -366,7 +372,9 @@ fn replies_are_the_declared_ones() {
     check(&interface.types["Statistics"], "Statistics", &full, &bare);
     let numbers = Numbers::default();
     check(&interface.types["Numbers"], "Numbers", &numbers, &numbers);
-    for method in ["Attach", "Adapt", "Report", "Released", "Set", "Reload"] {
+    for method in [
+        "Attach", "Contain", "Adapt", "Report", "Released", "Set", "Reload",
+    ] {
         check(answers(method), method, &Nothing {}, &Nothing {});
     }
 }

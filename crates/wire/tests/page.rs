@@ -1,8 +1,9 @@
 //! The page: its layout, the steps of a publication, and readers that never see a torn set, in
 //! memory and through a file.
 
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::page::{
-    Level, Numbers, PAGE_SIZE, PageError, PageImage, PageView, STALE_AFTER_NS, Step, offset,
+    Level, Numbers, PAGE_SIZE, PageError, PageImage, PageView, STALE_AFTER, Step, offset,
 };
 use proptest::prelude::*;
 use std::fs::File;
@@ -69,7 +70,7 @@ fn a_published_page_reads_back() {
         level: Level::Warning,
         ..woven(5)
     };
-    for step in image.publish(&numbers, 99) {
+    for step in image.publish(&numbers, Nanos(99)) {
         apply(&words, &step);
     }
     let reading = view.read().unwrap();
@@ -78,13 +79,13 @@ fn a_published_page_reads_back() {
         (reading.id, reading.heartbeat, reading.generation),
         (42, 99, 1)
     );
-    assert_eq!(view.limit(), 7 << 30);
+    assert_eq!(view.limit(), Bytes(7 << 30));
 }
 
 #[test]
 fn the_layout_is_the_documented_one() {
     let mut image = PageImage::new(0x0102_0304);
-    image.publish(&woven(6), 1234);
+    image.publish(&woven(6), Nanos(1234));
     let bytes = image.create().bytes;
     assert_eq!(bytes.len(), offset::END);
     assert_eq!(&bytes[..8], b"PLIMSOLL");
@@ -105,7 +106,7 @@ fn the_layout_is_the_documented_one() {
 #[test]
 fn the_generation_moves_with_the_numbers_only() {
     let mut image = PageImage::new(1);
-    image.publish(&Numbers::default(), 1);
+    image.publish(&Numbers::default(), Nanos(1));
     assert_eq!(image.generation(), 1, "the first publication counts");
     image.publish(
         &Numbers {
@@ -113,16 +114,16 @@ fn the_generation_moves_with_the_numbers_only() {
             share: 9,
             ..Numbers::default()
         },
-        2,
+        Nanos(2),
     );
-    image.heartbeat(3);
+    image.heartbeat(Nanos(3));
     assert_eq!(image.generation(), 1, "uses, share and heartbeat do not");
     image.publish(
         &Numbers {
             owed: 1,
             ..Numbers::default()
         },
-        4,
+        Nanos(4),
     );
     assert_eq!(image.generation(), 2);
 }
@@ -132,21 +133,21 @@ fn a_heartbeat_is_one_word_and_keeps_the_page_fresh() {
     let words = blank();
     let mut image = PageImage::new(1);
     apply(&words, &image.create());
-    for step in image.publish(&woven(1), 1_000) {
+    for step in image.publish(&woven(1), Nanos(1_000)) {
         apply(&words, &step);
     }
     let view = PageView::of_words(&words);
-    let later = 1_000 + STALE_AFTER_NS;
-    assert!(!view.is_stale(later) && view.is_stale(later + 1));
+    let later = Nanos(1_000) + STALE_AFTER;
+    assert!(!view.is_stale(later) && view.is_stale(later + Nanos(1)));
     let step = image.heartbeat(later);
     assert_eq!(step.bytes.len(), 8);
     apply(&words, &step);
-    assert!(!view.is_stale(later + 1));
+    assert!(!view.is_stale(later + Nanos(1)));
     assert!(
-        !view.is_stale(0),
+        !view.is_stale(Nanos::ZERO),
         "a clock before the heartbeat is no reason to give up"
     );
-    assert!(view.read().unwrap().is_stale(u64::MAX));
+    assert!(view.read().unwrap().is_stale(Nanos(u64::MAX)));
 }
 
 #[test]
@@ -154,12 +155,12 @@ fn a_writer_that_died_half_way_gives_nothing_and_the_next_one_mends_it() {
     let words = blank();
     let mut image = PageImage::new(1);
     apply(&words, &image.create());
-    let steps = image.publish(&woven(1), 2);
+    let steps = image.publish(&woven(1), Nanos(2));
     apply(&words, &steps[0]);
     apply(&words, &steps[1]);
     let view = PageView::of_words(&words);
     assert_eq!(view.read(), None);
-    for step in image.publish(&woven(2), 3) {
+    for step in image.publish(&woven(2), Nanos(3)) {
         apply(&words, &step);
     }
     assert_eq!(view.read().unwrap().numbers, woven(2));
@@ -202,7 +203,7 @@ fn stress(count: u64, view: PageView<'_>, mut write: impl FnMut(&Step<'_>)) {
             });
         }
         for n in 1..=count {
-            for step in image.publish(&woven(n), n + 1) {
+            for step in image.publish(&woven(n), Nanos(n + 1)) {
                 write(&step);
             }
         }
@@ -299,7 +300,7 @@ fn readers_in_another_process_never_see_a_torn_set() {
         unsafe { libc::_exit(code) };
     }
     for n in 1..=COUNT {
-        for step in image.publish(&woven(n), n + 1) {
+        for step in image.publish(&woven(n), Nanos(n + 1)) {
             file.write_all_at(step.bytes, step.offset).unwrap();
             fence(Ordering::SeqCst);
         }
@@ -350,7 +351,7 @@ proptest! {
         let numbers = Numbers { limit, available, owed, deadline, uses, share, level, sensed: now };
         let words = blank();
         let mut image = PageImage::new(id);
-        for step in image.publish(&numbers, now) {
+        for step in image.publish(&numbers, Nanos(now)) {
             apply(&words, &step);
         }
         apply(&words, &image.create());

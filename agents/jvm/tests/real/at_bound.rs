@@ -6,7 +6,7 @@ use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::agent::request::{self, Request};
 use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_testbed::cases;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::collections::{Bound, Wish};
 use std::path::Path;
 
@@ -26,10 +26,10 @@ fn asks(sums: &Sums, request: Request) -> bool {
 
 fn wish(page: &Page, times: u64) {
     let bound = Some(Bound {
-        above: BOUND,
+        above: Bytes(BOUND),
         times,
     });
-    let resident = BOUND;
+    let resident = Bytes(BOUND);
     page.wish(Some(Wish { resident, bound }));
 }
 

@@ -7,7 +7,7 @@ use crate::machine::{COLLECTORS, MODES, Sums, Way, entering, totals};
 use crate::support::{LONG, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::collections::Wish;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -147,7 +147,7 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
     while Instant::now() < until || checked <= last {
         if Instant::now() < until {
             last = checked;
-            page.wish(wishes[turn % wishes.len()].map(Wish::stay));
+            page.wish(wishes[turn % wishes.len()].map(|most| Wish::stay(Bytes(most))));
             if turn % 7 == 3 {
                 sums.tell("gc");
             }
@@ -188,7 +188,7 @@ fn churn_once(case: &Case, group: Option<&TestCgroup>, time: Duration) -> (Churn
 /// A group with a limit for a machine that is pressed; `None` for the others, and where there can be none.
 fn group(number: usize, swap: Option<&SwapFile>) -> Option<TestCgroup> {
     let is_pressed = number.is_multiple_of(PRESSED) && swap.is_some();
-    let group = is_pressed.then(|| TestCgroup::new(&format!("churn-{number}"), Some(LIMIT)));
+    let group = is_pressed.then(|| TestCgroup::new(&format!("churn-{number}"), Some(Bytes(LIMIT))));
     group.and_then(|group| group.map_err(|why| skip(format_args!("{why}"))).ok())
 }
 
@@ -201,7 +201,7 @@ fn no_machine_is_harmed() {
     let number = cases.len();
     let rounds = number.div_ceil(AT_A_TIME) as u64;
     let each = Duration::from_millis(seconds() * 1000 / rounds);
-    let swap = SwapFile::new(Path::new("/var/tmp"), SWAP);
+    let swap = SwapFile::new(Path::new("/var/tmp"), Bytes(SWAP));
     let swap = swap.map_err(|why| skip(format_args!("{why}"))).ok();
     let left = Mutex::new(cases);
     let done = Mutex::new(Vec::new());

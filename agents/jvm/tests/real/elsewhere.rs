@@ -8,7 +8,7 @@ use plimsoll_kernel::stalls::Tier;
 use plimsoll_runtimes::Ended;
 use plimsoll_runtimes::hotspot::agent::{AgentError, Page, PageError};
 use plimsoll_testbed::skip;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use plimsoll_wire::collections::{Signal, Wish};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn started(before: &[&str], tried: &[&str]) -> Option<Sums> {
 fn works(sums: Sums) {
     let before = copies(&sums);
     let page = sums.load().unwrap();
-    page.wish(Some(Wish::stay(0)));
+    page.wish(Some(Wish::stay(Bytes::ZERO)));
     let told = sums.collects(&page, 3);
     assert!(told.given_back > MIB, "{told:?}");
     // Those of other tests that load it right now go, too.

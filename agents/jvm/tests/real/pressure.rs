@@ -36,7 +36,7 @@ fn what_goes_to_swap_without_a_stall_makes_free_memory_go() {
     let Some((_, home)) = jdks().pop() else {
         return;
     };
-    let swap = SwapFile::new(Path::new("/var/tmp"), 256 * MIB);
+    let swap = SwapFile::new(Path::new("/var/tmp"), Bytes::mib(256));
     let Ok(_swap) = swap.map_err(skip) else {
         return;
     };
@@ -67,20 +67,20 @@ fn what_is_dead_is_not_written_to_swap() {
     let Some((_, home)) = jdks().pop() else {
         return;
     };
-    let swap = SwapFile::new(Path::new("/var/tmp"), 512 * MIB);
+    let swap = SwapFile::new(Path::new("/var/tmp"), Bytes::mib(512));
     let Ok(_swap) = swap.map_err(skip) else {
         return;
     };
     for collector in ["Serial", "Parallel", "G1"] {
         let swapped = |wish| swapped_after_a_collection(&home, collector, wish);
-        let (without, with) = (swapped(None), swapped(Some(0)));
+        let (without, with) = (swapped(None), swapped(Some(Bytes::ZERO)));
         // Most of an eden of 100 MiB.
         assert!(without > with + 50 * MIB, "{collector}: {without}, {with}");
     }
 }
 
 /// Bytes in swap when all that can go there has gone, after a collection of the whole heap.
-fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<u64>) -> u64 {
+fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<Bytes>) -> u64 {
     let collector = format!("-XX:+Use{collector}GC");
     let load = format!("-agentpath:{}", library().display());
     let flags = [&collector, "-Xms200m", "-Xmx200m", "-Xmn100m", &load];
@@ -107,7 +107,7 @@ fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<u64>) -
 
 fn stalls(home: &Path, flags: &[&str], limit: u64) {
     let cgroup = TestCgroup::new("agent-jvm", None);
-    let swap = SwapFile::new(Path::new("/var/tmp"), 256 * MIB);
+    let swap = SwapFile::new(Path::new("/var/tmp"), Bytes::mib(256));
     let (cgroup, _swap) = match (cgroup, swap) {
         (Ok(cgroup), Ok(swap)) => (cgroup, swap),
         (cgroup, swap) => {

@@ -10,7 +10,7 @@ use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_testbed::cases;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -97,7 +97,7 @@ fn prepared(home: &Path, options: &[&str]) -> Vec<String> {
     argv.extend(options.iter().map(OsString::from));
     argv.push("Sums".into());
     let plan = Plan {
-        budget: Some(1024 * MIB),
+        budget: Some(Bytes::mib(1024)),
         own: Some(library()),
         chosen: chosen(),
         ..Plan::default()

@@ -5,6 +5,7 @@ use crate::support::LONG;
 use plimsoll_runtimes::hotspot::agent::{Page, PageError};
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::skip;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::collections::Wish;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -171,7 +172,7 @@ fn free_memory_goes_and_neither_tables_nor_objects_are_written_to() {
     for way in ["right", "g1-right"] {
         let mut played = Played::of(&program, way);
         let page = Page::of(&played.process).unwrap();
-        page.wish(Some(Wish::stay(0)));
+        page.wish(Some(Wish::stay(Bytes::ZERO)));
         // Memory that a young collection leaves for the next ones is given back in one of those.
         let changed: u64 = (0..20).map(|_| played.pauses()).sum();
         assert_eq!(changed, 0, "{way}");

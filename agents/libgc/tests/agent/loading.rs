@@ -2,6 +2,7 @@
 
 use crate::stage::{self, Page, number};
 use plimsoll_testbed::skip;
+use plimsoll_unit::Bytes;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ fn compile(into: &Path, name: &str, more: &[&str]) -> Option<PathBuf> {
 }
 
 fn run(argv: &[&str], preload: bool) -> serde_json::Value {
-    let page = Page::new(100 * plimsoll_unit::MB);
+    let page = Page::new(Bytes(100 * plimsoll_unit::MB));
     let mut command = Command::new(argv[0]);
     command.args(&argv[1..]);
     if preload {
@@ -44,7 +45,7 @@ fn run(argv: &[&str], preload: bool) -> serde_json::Value {
 
 #[test]
 fn a_program_without_libgc_notices_nothing() {
-    let page = Page::new(100 * plimsoll_unit::MB);
+    let page = Page::new(Bytes(100 * plimsoll_unit::MB));
     let script = "grep Threads /proc/self/status; echo $0; ls / | sort; exit 3";
     let run = |preload: bool| {
         let mut command = Command::new("sh");
@@ -104,7 +105,7 @@ fn a_program_with_more_rights_than_who_starts_it_is_left_alone() {
     let Some(program) = compile(directory.path(), "secure", &[&agent, "-lgc"]) else {
         return;
     };
-    let page = Page::new(100 * plimsoll_unit::MB);
+    let page = Page::new(Bytes(100 * plimsoll_unit::MB));
     let run = || {
         let mut command = Command::new(&program);
         command

@@ -2,14 +2,15 @@
 //! counts, never times.
 
 use crate::stage::{self, Page, churn, gcbench, last, number, run, with};
-use plimsoll_unit::MB;
+use plimsoll_unit::Bytes;
 use std::process::Command;
 use std::time::Duration;
 
+const MB: Bytes = Bytes(plimsoll_unit::MB);
 /// Samples taken while a limit is in force.
 const SAMPLES: usize = 20;
 
-fn stays_below(program: &stage::Running, limit: u64) {
+fn stays_below(program: &stage::Running, limit: Bytes) {
     for _ in 0..SAMPLES {
         let uses = program.uses();
         assert!(uses <= limit, "uses {uses} of {limit}");
@@ -20,29 +21,29 @@ fn stays_below(program: &stage::Running, limit: u64) {
 #[test]
 fn use_follows_the_limit_down_and_up() {
     let Some(gcbench) = gcbench() else { return };
-    let page = Page::new(300 * MB);
+    let page = Page::new(MB * 300);
     let mut program = stage::start(&page, &with(&gcbench, &["--seconds", "600"]));
-    program.until("fills its limit", |uses| uses > 270 * MB);
-    stays_below(&program, 300 * MB);
-    page.set(120 * MB);
-    program.until("gives back", |uses| uses <= 120 * MB);
-    stays_below(&program, 120 * MB);
-    page.set(400 * MB);
-    program.until("grows again", |uses| uses > 360 * MB);
-    stays_below(&program, 400 * MB);
+    program.until("fills its limit", |uses| uses > MB * 270);
+    stays_below(&program, MB * 300);
+    page.set(MB * 120);
+    program.until("gives back", |uses| uses <= MB * 120);
+    stays_below(&program, MB * 120);
+    page.set(MB * 400);
+    program.until("grows again", |uses| uses > MB * 360);
+    stays_below(&program, MB * 400);
 }
 
 #[test]
 fn guile_follows_the_limit_down_and_up() {
     let Some(churn) = churn() else { return };
-    let page = Page::new(250 * MB);
+    let page = Page::new(MB * 250);
     let mut program = stage::start(&page, &with(&churn, &["15", "600"]));
-    program.until("fills its limit", |uses| uses > 225 * MB);
-    page.set(120 * MB);
-    program.until("gives back", |uses| uses <= 120 * MB);
-    page.set(200 * MB);
-    program.until("grows again", |uses| uses > 180 * MB);
-    stays_below(&program, 200 * MB);
+    program.until("fills its limit", |uses| uses > MB * 225);
+    page.set(MB * 120);
+    program.until("gives back", |uses| uses <= MB * 120);
+    page.set(MB * 200);
+    program.until("grows again", |uses| uses > MB * 180);
+    stays_below(&program, MB * 200);
 }
 
 #[test]
@@ -115,25 +116,25 @@ fn off_and_default_leave_the_schedule_alone() {
 #[test]
 fn an_idle_program_pays_its_debt() {
     let Some(gcbench) = gcbench() else { return };
-    let page = Page::new(300 * MB);
+    let page = Page::new(MB * 300);
     let argv = with(
         &gcbench,
         &["--iterations", "60", "--every", "60", "--idle", "600"],
     );
     let mut program = stage::start(&page, &argv);
-    program.until("fills its limit", |uses| uses > 250 * MB);
+    program.until("fills its limit", |uses| uses > MB * 250);
     let idle = |lines: &stage::Lines| lines.iter().any(|line| line["event"] == "idle");
     while !idle(&stage::lines(&program)) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    page.set(60 * MB);
-    program.until("gives back without allocating", |uses| uses <= 60 * MB);
+    page.set(MB * 60);
+    program.until("gives back without allocating", |uses| uses <= MB * 60);
 }
 
 #[test]
 fn a_program_that_forbids_collections_has_none() {
     let Some(gcbench) = gcbench() else { return };
-    let page = Page::new(40 * MB);
+    let page = Page::new(MB * 40);
     let argv = with(
         &gcbench,
         &[
@@ -166,11 +167,11 @@ fn threads_compute_the_same_while_the_limit_moves() {
     let Some(gcbench) = gcbench() else { return };
     let argv = with(&gcbench, &["--iterations", "25", "--threads", "3"]);
     let plain = number(last(&run(&argv, None)), "checksum");
-    let page = Page::new(300 * MB);
+    let page = Page::new(MB * 300);
     let program = stage::start(&page, &argv);
     for limit in [60, 200, 40, 300].into_iter().cycle().take(12) {
         std::thread::sleep(Duration::from_millis(150));
-        page.set(limit * MB);
+        page.set(MB * limit);
     }
     assert_eq!(number(last(&stage::finish(program)), "checksum"), plain);
 }
@@ -178,14 +179,14 @@ fn threads_compute_the_same_while_the_limit_moves() {
 #[test]
 fn finalizers_run_on_the_programs_own_thread() {
     let Some(gcbench) = gcbench() else { return };
-    let page = Page::new(200 * MB);
+    let page = Page::new(MB * 200);
     let program = stage::start(
         &page,
         &with(&gcbench, &["--iterations", "60", "--finalizers"]),
     );
     for limit in [40, 150].into_iter().cycle().take(12) {
         std::thread::sleep(Duration::from_millis(100));
-        page.set(limit * MB);
+        page.set(MB * limit);
     }
     let lines = stage::finish(program);
     let told = lines
@@ -201,11 +202,11 @@ fn finalizers_run_on_the_programs_own_thread() {
 #[test]
 fn a_forked_child_goes_on() {
     let Some(gcbench) = gcbench() else { return };
-    let page = Page::new(100 * MB);
+    let page = Page::new(MB * 100);
     let program = stage::start(&page, &with(&gcbench, &["--iterations", "40", "--fork"]));
     for limit in [40, 150].into_iter().cycle().take(10) {
         std::thread::sleep(Duration::from_millis(100));
-        page.set(limit * MB);
+        page.set(MB * limit);
     }
     let lines = stage::finish(program);
     let child = lines
@@ -219,20 +220,20 @@ fn a_forked_child_goes_on() {
 #[test]
 fn a_dead_broker_leaves_its_last_word() {
     let Some(gcbench) = gcbench() else { return };
-    let mut page = Page::new(300 * MB);
+    let mut page = Page::new(MB * 300);
     let mut program = stage::start(
         &page,
         &with(&gcbench, &["--seconds", "600", "--every", "1"]),
     );
-    program.until("fills its limit", |uses| uses > 250 * MB);
-    page.set(150 * MB);
-    program.until("gives back", |uses| uses <= 150 * MB);
+    program.until("fills its limit", |uses| uses > MB * 250);
+    page.set(MB * 150);
+    program.until("gives back", |uses| uses <= MB * 150);
     page.die();
     std::thread::sleep(Duration::from_secs(4)); // the page is stale after three
     let before = number(last(&stage::lines(&program)), "collections");
-    stays_below(&program, 150 * MB);
+    stays_below(&program, MB * 150);
     while number(last(&stage::lines(&program)), "collections") < before + 3 {
-        stays_below(&program, 150 * MB);
+        stays_below(&program, MB * 150);
     }
 }
 

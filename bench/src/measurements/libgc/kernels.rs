@@ -12,7 +12,7 @@ use crate::report::results::{Machine, Results, root};
 use crate::runner::Runner;
 use crate::{Error, Result};
 use plimsoll_testbed::Refused;
-use plimsoll_testbed::guest::{Guest, NoAnswer};
+use plimsoll_testbed::guest::{Guest, Kind, NoAnswer};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -133,6 +133,7 @@ fn ask(workload: &str, runner: &Runner, progress: &Progress) -> Result<Answer> {
     // By this manifest the program finds the root of its checkout.
     let files = [heapload(), built(), root().join("Cargo.toml")];
     let guest = Guest {
+        kind: Kind::Emulated,
         name: "guest-bench",
         scratch: &root().join(".cache"),
         program: &program,

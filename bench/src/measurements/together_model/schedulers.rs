@@ -82,7 +82,7 @@ fn one(known: &[Known], policy: Policy, rule: Rule) -> Result<Outcome> {
         priority: Priority::default(),
         start: Nanos::ZERO,
         stop: None,
-        settings: Settings::new(rule, Algorithm::GenMc, memory),
+        settings: Settings::new(rule, Algorithm::GenMc, Bytes(memory)),
         largest_live: Bytes(it.survey.largest_live),
     });
     let setup = Setup {

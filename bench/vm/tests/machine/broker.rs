@@ -2,33 +2,37 @@
 
 use super::{PLANS, machine, number, run};
 use plimsoll_testbed::page::Page;
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 
 #[test]
 fn memory_follows_a_brokers_limit() {
     for plan in ["SemiSpace", "GenImmix", "Immix"] {
-        let page = Page::new(200 * MIB);
+        let page = Page::new(Bytes::mib(200));
         let arguments =
             format!("--plan {plan} --heap isla-vista:400m --broker live 16m 2000000000");
         let mut program = page.start(machine_without_timeout(&arguments));
-        program.until("fills its limit", |uses| uses > 130 * MIB);
-        page.set(90 * MIB);
-        program.until("gives memory back", |uses| uses < 90 * MIB);
-        page.set(200 * MIB);
-        program.until("fills its limit again", |uses| uses > 130 * MIB);
-        assert!(program.uses() < 210 * MIB, "{plan}: {}", program.uses());
+        program.until("fills its limit", |uses| uses > Bytes::mib(130));
+        page.set(Bytes::mib(90));
+        program.until("gives memory back", |uses| uses < Bytes::mib(90));
+        page.set(Bytes::mib(200));
+        program.until("fills its limit again", |uses| uses > Bytes::mib(130));
+        assert!(
+            program.uses() < Bytes::mib(210),
+            "{plan}: {}",
+            program.uses()
+        );
     }
 }
 
 #[test]
 fn when_the_broker_dies_its_last_limit_holds() {
-    let mut page = Page::new(90 * MIB);
+    let mut page = Page::new(Bytes::mib(90));
     let arguments = "--plan SemiSpace --heap isla-vista:400m --broker live 16m 2000000000";
     let mut program = page.start(machine_without_timeout(arguments));
-    program.until("fills its limit", |uses| uses > 50 * MIB);
+    program.until("fills its limit", |uses| uses > Bytes::mib(50));
     page.die();
     std::thread::sleep(std::time::Duration::from_secs(3));
-    assert!(program.uses() < 100 * MIB, "{}", program.uses());
+    assert!(program.uses() < Bytes::mib(100), "{}", program.uses());
 }
 
 #[test]

@@ -117,12 +117,12 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// for a moment: the program keeps to its limit and waits for memory all the same.
 #[test]
 fn stalls_within_a_grant_are_told_to_the_broker() {
-    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 384 * MIB) else {
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(384)) else {
         return skip("no swap of our own here");
     };
     let broker = Broker::start(1024 * MIB);
     for _ in 0..TRIES {
-        let Ok(group) = TestCgroup::new("mmtk-trust", Some(192 * MIB)) else {
+        let Ok(group) = TestCgroup::new("mmtk-trust", Some(Bytes::mib(192))) else {
             return skip("no memory cgroup of our own here");
         };
         if tells_its_stalls(&broker, &group) {

@@ -2,7 +2,7 @@
 
 use super::{machine, number, output, told};
 use plimsoll_testbed::{SwapFile, TestCgroup, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::Value;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) const TRIES: u32 = 12;
 
 #[test]
 fn stalls_shrink_the_heap_until_it_fits() {
-    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 384 * MIB) else {
+    let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(384)) else {
         return skip("no swap of our own here");
     };
     for plan in ["SemiSpace", "Immix", "GenImmix"] {
@@ -37,7 +37,7 @@ fn stalls_shrink_the_heap_until_it_fits() {
 /// where that cannot be done here.
 fn short_of_memory(arguments: &str) -> Option<Value> {
     for _ in 0..TRIES {
-        let Ok(group) = TestCgroup::new("mmtk-pressure", Some(ROOM)) else {
+        let Ok(group) = TestCgroup::new("mmtk-pressure", Some(Bytes(ROOM))) else {
             skip("no memory cgroup of our own here");
             return None;
         };

@@ -2,6 +2,9 @@
 //! the name where users are not told those of others), or beside a process in the cgroup of its group. A
 //! process is only moved downwards, so every earlier limit still binds it. Processes that outlive a
 //! principal move up to the cgroup of its group at most.
+//!
+//! Under version 2 a program's user makes its cgroup ([`Home::given`]): the broker bounds it, and never
+//! removes it.
 
 use crate::state::KeptHome;
 use plimsoll_kernel::Result;
@@ -34,12 +37,33 @@ pub struct Home {
     /// Destination of processes that remain when this cgroup is removed; the parent cgroup when
     /// `None`.
     refuge: Option<PathBuf>,
+    /// Whether the broker made it, and so removes it.
+    ours: bool,
     /// Whether all memory of the principal is charged here; false when part of it is charged to the
     /// cgroup in which its process was before.
     pub complete: bool,
 }
 
 impl Home {
+    /// The cgroup that the user of a principal made for its process; `None` if the process is not in it. Under
+    /// version 2 only that user can make it: systemd starts nothing in the cgroups of another service, and ends
+    /// the programs in those of the broker's service when that is restarted.
+    ///
+    /// # Errors
+    /// Under version 1, where the broker makes the cgroups itself; when its limit cannot be written.
+    pub fn given(cgroup: Cgroup, process: &Process) -> Result<Option<Home>> {
+        let mut home = home(cgroup, is_young(process)?);
+        home.ours = false;
+        if !home.holds(process) {
+            return Ok(None);
+        }
+        // Version 1 has no such file, and this says so: there a limit that the user set would be lost.
+        if let Some(cgroup) = &home.cgroup {
+            cgroup.set_high(None)?;
+        }
+        Ok(Some(home))
+    }
+
     /// Its directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
@@ -70,19 +94,24 @@ impl Home {
     pub fn leave(mut self) {
         if let Some(cgroup) = self.cgroup.take() {
             lift(&cgroup);
-            let _ = std::fs::remove_dir(cgroup.dir());
+            if self.ours {
+                let _ = std::fs::remove_dir(cgroup.dir());
+            }
         }
     }
 }
 
 impl Drop for Home {
-    /// Lifts the limit and removes the cgroup, because its principal is gone. Remaining processes
-    /// stay in the group.
+    /// Lifts the limit, because its principal is gone, and removes the cgroup if the broker made it. Remaining
+    /// processes stay in the group.
     fn drop(&mut self) {
         let Some(cgroup) = self.cgroup.take() else {
             return;
         };
         lift(&cgroup);
+        if !self.ours {
+            return;
+        }
         if let Err(error) = cgroup.remove(self.refuge.as_deref()) {
             tracing::warn!(%error, "the cgroup of a principal stays behind; `rmdir` it");
         }
@@ -115,12 +144,17 @@ impl Cgroups {
             left: Vec::new(),
             refused: false,
         };
-        let kept = kept
-            .filter(|home| cgroups.is_ours(&home.directory))
-            .map(|home| {
-                put_back(&home);
-                home.directory
-            });
+        let (kept, of_users): (Vec<KeptHome>, Vec<KeptHome>) =
+            kept.partition(|home| cgroups.is_ours(&home.directory));
+        for home in of_users {
+            if let Ok(cgroup) = Cgroup::at(&home.directory) {
+                lift(&cgroup);
+            }
+        }
+        let kept = kept.into_iter().map(|home| {
+            put_back(&home);
+            home.directory
+        });
         let mut left: Vec<PathBuf> = kept.chain(cgroups.beside_us()).collect();
         left.sort();
         left.dedup();
@@ -273,6 +307,7 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
         directory: cgroup.dir().to_path_buf(),
         cgroup: Some(cgroup),
         refuge: None,
+        ours: true,
         complete,
     }
 }

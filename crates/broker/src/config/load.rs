@@ -196,6 +196,7 @@ fn line_of(text: &str, what: &str, nth: usize) -> usize {
 mod tests {
     use super::*;
     use crate::config::Facts;
+    use plimsoll_unit::Bytes;
     use plimsoll_wire::messages::{Priority, Weight};
     use proptest::prelude::*;
 
@@ -292,8 +293,8 @@ mod tests {
         .unwrap();
         std::fs::write(drop_in.join("README"), "not read").unwrap();
         let config = load(&path, true).unwrap();
-        assert_eq!(config.budget.unwrap().bytes(0), 9);
-        assert_eq!(config.reserve.unwrap().bytes(0), 2);
+        assert_eq!(config.budget.unwrap().bytes(Bytes::ZERO), Bytes(9));
+        assert_eq!(config.reserve.unwrap().bytes(Bytes::ZERO), Bytes(2));
         assert!(!config.lending);
         let given = config.given(&Facts {
             executable: "/bin/x".into(),

@@ -138,7 +138,7 @@ impl Acting {
             return;
         };
         let settings = pinning::Settings {
-            bytes: pin.budget.map(|budget| Bytes(budget.bytes(capacity.0))),
+            bytes: pin.budget.map(|budget| budget.bytes(capacity)),
             window: pin.window,
         };
         pinning.exchange(members, settings, short, now);
@@ -182,9 +182,9 @@ fn start_pinning(descriptors: Option<Held>) -> Option<Pinning> {
 fn order_of(action: &Action) -> Option<(Id, Order)> {
     match *action {
         Action::Publish { .. } => None,
-        Action::PageOut { id, bytes } => Some((id, Order::PageOut(Bytes(bytes)))),
-        Action::Take { id, bytes } => Some((id, Order::Take(Bytes(bytes)))),
-        Action::Bound { id, bytes } => Some((id, Order::Bound(Bytes(bytes)))),
+        Action::PageOut { id, bytes } => Some((id, Order::PageOut(bytes))),
+        Action::Take { id, bytes } => Some((id, Order::Take(bytes))),
+        Action::Bound { id, bytes } => Some((id, Order::Bound(bytes))),
     }
 }
 

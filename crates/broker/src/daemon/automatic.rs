@@ -9,7 +9,7 @@ use crate::decide::NewPrincipal;
 use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
-use plimsoll_unit::{Bytes, Nanos};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::checks;
 use plimsoll_wire::messages::{Id, Kind, Max, Priority, Set, Weight};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl Daemon {
     fn binding(&self, pid: i32) -> plimsoll_kernel::Result<Option<PathBuf>> {
         let ours = self.acting.own_cgroup().unwrap_or(Path::new("/"));
         let ours = self.sensing.domain().asked().unwrap_or(ours);
-        let capacity = Bytes(self.sensing.domain().last().capacity);
+        let capacity = self.sensing.domain().last().capacity;
         sense::limiting_group(pid, capacity, ours)
     }
 

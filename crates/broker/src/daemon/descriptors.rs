@@ -1,6 +1,7 @@
 //! Counts the broker's descriptors of each principal against its user, and those for held file pages.
 
 use super::Daemon;
+use super::caller::Caller;
 use crate::descriptors::{CGROUP, PRINCIPAL, PROCESS};
 use crate::sense::RootDomain;
 use crate::server::clients::no_descriptor;
@@ -28,6 +29,25 @@ impl Daemon {
         let count = count(kind, domain.and_then(RootDomain::asked));
         let held = user.descriptors().take(count);
         held.ok_or_else(|| no_descriptor(uid, &user))
+    }
+
+    /// Takes those of a cgroup for a principal that has its process.
+    ///
+    /// # Errors
+    /// As [`Daemon::descriptors_of`].
+    pub(super) fn descriptors_of_cgroup(
+        &mut self,
+        id: Id,
+        caller: &Caller,
+    ) -> Result<(), WireError> {
+        let Some(member) = self.members.get_mut(id) else {
+            return Ok(());
+        };
+        if member.descriptors.resize(PRINCIPAL + PROCESS + CGROUP) {
+            return Ok(());
+        }
+        let uid = member.owner.uid;
+        Err(no_descriptor(uid, &self.serving.user(uid, caller.now)))
     }
 
     /// Gives back the descriptors that were taken for a cgroup, once the process is there and no

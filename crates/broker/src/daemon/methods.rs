@@ -29,6 +29,7 @@ pub(super) fn find(name: &str) -> Option<Handler> {
     Some(match method {
         Some(Method::Register) => Handler::Once(Daemon::register),
         Some(Method::Attach) => Handler::Once(Daemon::attach),
+        Some(Method::Contain) => Handler::Once(Daemon::contain),
         Some(Method::Adapt) => Handler::Once(Daemon::adapt),
         Some(Method::Report) => Handler::Once(report),
         Some(Method::Subscribe) => Handler::Again(subscribe),

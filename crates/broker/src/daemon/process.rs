@@ -2,13 +2,16 @@
 
 use super::Daemon;
 use super::caller::Caller;
+use super::register::bad_cgroup;
+use crate::act::Home;
 use crate::principals::Member;
 use crate::sense::{self, Tree};
 use crate::server::epoll::Token;
 use crate::server::reply::{Answer, once, process_refused, refused};
 use plimsoll_kernel::process::{Process, descendants_within, own};
-use plimsoll_wire::messages::{Adapt, Attach, Id, Kind, Nothing};
+use plimsoll_wire::messages::{Adapt, Attach, Contain, Id, Kind, Nothing};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Most ancestors examined to find the principal that a new one descends from.
@@ -142,6 +145,34 @@ impl Daemon {
             member.unit = facts.system_unit;
         }
         self.stand_in_unit(id);
+        self.state.touch();
+        self.tick_soon_for(caller.peer.uid, caller.now);
+        once(&Nothing {})
+    }
+
+    /// Takes over the cgroup that a principal's user made for its process.
+    pub(super) fn contain(&mut self, caller: &Caller, call: &Call<'_>) -> Answer {
+        let asked: Contain = call.parameters()?;
+        let id = self.permitted(caller, asked.id)?;
+        let refuse = |why: &dyn Display| bad_cgroup(&asked.cgroup, why);
+        let cgroup = self.own_cgroup_of(caller, &asked.cgroup)?;
+        if !self.settings.config.cgroups {
+            return once(&Nothing {});
+        }
+        self.descriptors_of_cgroup(id, caller)?;
+        let Some(member) = self.members.get_mut(id) else {
+            return Err(refused(crate::decide::Refusal::NoSuchPrincipal(id)));
+        };
+        let process = member.memory.tree.as_ref().map(Tree::root);
+        let process = process.ok_or_else(|| refuse(&"its principal has no process yet"))?;
+        let home = Home::given(cgroup, process).map_err(|error| refuse(&error))?;
+        let home = home.ok_or_else(|| refuse(&"the principal's process is not in it"))?;
+        let earlier = member.home.replace(home);
+        if let Some(earlier) = earlier {
+            let nothing = member.descriptors.nothing();
+            self.acting.retire(member.owner.uid, earlier, nothing);
+        }
+        self.release_unneeded(id);
         self.state.touch();
         self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})

@@ -11,7 +11,7 @@ use crate::server::reply::{Answer, failed, once, refused};
 use crate::state::Identity;
 use plimsoll_kernel::cgroup::Cgroup;
 use plimsoll_kernel::process::Process;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Register, Registered, Set};
 use plimsoll_wire::varlink::{Call, ErrorName, WireError};
 use std::os::unix::fs::MetadataExt;
@@ -248,7 +248,7 @@ impl Daemon {
             adapter,
             memory: Memory::default(),
             domain,
-            beside: 0,
+            beside: Bytes::ZERO,
             home: None,
             refused: None,
             awaits,
@@ -309,25 +309,27 @@ impl Daemon {
         }
     }
 
-    /// Opens the cgroup of a group. The caller must own it, because the broker makes cgroups in it
-    /// and moves processes there.
+    /// Opens the cgroup of a group.
     fn open_cgroup(&self, caller: &Caller, path: &str) -> Result<RootDomain, WireError> {
-        let refuse = |why: String| {
-            let message = format!("cgroup {}: {why}", path.escape_debug());
-            WireError::new(ErrorName::BadCgroup, message)
-        };
+        let cgroup = self.own_cgroup_of(caller, path)?;
+        RootDomain::open(Some(cgroup.dir())).map_err(|error| bad_cgroup(path, &error))
+    }
+
+    /// A cgroup that the caller owns, because the broker makes cgroups in it, moves processes there, or
+    /// bounds it.
+    pub(super) fn own_cgroup_of(&self, caller: &Caller, path: &str) -> Result<Cgroup, WireError> {
         let cgroup = Cgroup::named(Path::new(path)).map_err(|error| {
             if error.is_absent() {
-                refuse(
-                    "there is no such memory cgroup; give a path below the memory controller's \
-                        mount, or register the group without"
-                        .into(),
+                bad_cgroup(
+                    path,
+                    &"there is no such memory cgroup; give a path below the memory controller's \
+                      mount, or register the group without",
                 )
             } else {
-                refuse(error.to_string())
+                bad_cgroup(path, &error)
             }
         })?;
-        let status = std::fs::metadata(cgroup.dir()).map_err(|error| refuse(error.to_string()))?;
+        let status = std::fs::metadata(cgroup.dir()).map_err(|error| bad_cgroup(path, &error))?;
         let uid = caller.peer.uid;
         let own = status.uid() == uid && self.is_told_apart(uid);
         if !own && !self.settings.is_ruler(uid) {
@@ -338,7 +340,7 @@ impl Daemon {
             );
             return Err(WireError::new(ErrorName::NotPermitted, message));
         }
-        RootDomain::open(Some(cgroup.dir())).map_err(|error| refuse(error.to_string()))
+        Ok(cgroup)
     }
 
     fn registered(&self, id: Id) -> Answer {
@@ -360,6 +362,12 @@ impl Daemon {
             priority: figures.settings.priority.get(),
         })
     }
+}
+
+/// Why a cgroup is of no use.
+pub(super) fn bad_cgroup(path: &str, why: &dyn std::fmt::Display) -> WireError {
+    let message = format!("cgroup {}: {why}", path.escape_debug());
+    WireError::new(ErrorName::BadCgroup, message)
 }
 
 /// The process that keeps a group: the one that registers it. The group lives as long as its

@@ -12,7 +12,7 @@ use plimsoll_wire::messages::Id;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Change of the domain's use between two ticks, in bytes, above which every principal is read.
-const MOVED: u64 = 8 << 20;
+const MOVED: Bytes = Bytes::mib(8);
 /// Most principals per tick for which a search for descendants is requested.
 const SCANS_PER_TICK: usize = 64;
 /// Most principals whose process is looked at in one sweep for a move (0.1 ms each).
@@ -23,9 +23,9 @@ pub(super) struct Sensing {
     /// The memory that is shared out: the machine, or a limiting cgroup.
     domain: RootDomain,
     /// Capacity in bytes for which the core was configured.
-    configured_for: u64,
+    configured_for: Bytes,
     /// Use of the domain at the last tick, bytes.
-    used_before: u64,
+    used_before: Bytes,
     /// The thread that samples working sets and shared memory; `None` if the configuration wants neither.
     sampler: Option<Sampler>,
     /// The thread that searches for descendants.
@@ -49,7 +49,7 @@ impl Sensing {
         Ok(Sensing {
             configured_for: domain.last().capacity,
             domain,
-            used_before: 0,
+            used_before: Bytes::ZERO,
             sampler: Sampler::start(config.working_sets, config.sharing)?,
             scanner: Scanner::start()?,
             sensed: Vec::new(),
@@ -66,7 +66,7 @@ impl Sensing {
     /// Its capacity as read last. The core is configured for it from now on.
     pub(super) fn take_capacity(&mut self) -> Bytes {
         self.configured_for = self.domain.last().capacity;
-        Bytes(self.configured_for)
+        self.configured_for
     }
 
     /// Exchanges what is known with the other threads.
@@ -84,12 +84,12 @@ impl Sensing {
     }
 
     /// Reads the memory of each principal. If reading a user's processes took more than that user's part of
-    /// our time, they keep their last values until that is over. `used`: use of the domain, bytes.
+    /// our time, they keep their last values until that is over. `used`: use of the domain.
     pub(super) fn sense(
         &mut self,
         members: &mut Members,
         time: &mut UserTime,
-        used: u64,
+        used: Bytes,
         now: Nanos,
     ) {
         // Some process moved much memory. If it is a principal, its memory must not be taken for an
@@ -122,13 +122,13 @@ impl Sensing {
                 .map(|domain| if may { domain.read() } else { domain.last() });
             self.sensed.push(SensedPrincipal {
                 id: member.id,
-                uses: (own + files).0,
-                files: files.0,
+                uses: own + files,
+                files,
                 read_at: member.memory.read_at(),
                 answers,
-                swapped: swapped.0,
+                swapped,
                 wanted: sampled.wanted,
-                working_set: sampled.working_set.map(|bytes| bytes.0),
+                working_set: sampled.working_set,
                 bare: !member.home.as_ref().is_some_and(|home| home.complete),
                 absent: member.is_absent(),
                 domain,
@@ -153,19 +153,19 @@ impl Sensing {
     pub(super) fn glance(
         &mut self,
         members: &mut Members,
-        core: &mut Core,
+        core: &Core,
         time: &mut UserTime,
         now: Nanos,
     ) -> bool {
-        let mut wanted = core.glance(None, self.domain.read().used);
+        let mut wanted = self.domain.glance(|used| core.glance(None, used));
         for member in members.iter_mut() {
             let may = !wanted && time.may(member.owner.payer, now);
             let Some(domain) = member.domain.as_mut().filter(|_| may) else {
                 continue;
             };
             let began = time.begin(member.owner.payer);
-            let used = domain.read().used.saturating_sub(member.beside);
-            wanted |= core.glance(Some(member.id), used);
+            let (id, beside) = (Some(member.id), member.beside);
+            wanted |= domain.glance(|used| core.glance(id, used - beside));
             time.end(member.owner.payer, began);
         }
         wanted

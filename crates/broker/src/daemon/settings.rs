@@ -53,12 +53,14 @@ impl Settings {
         let config = &self.config;
         let budget = config
             .budget
-            .map_or(Bytes::MAX, |size| Bytes(size.bytes(capacity.0)));
+            .map_or(Bytes::MAX, |size| size.bytes(capacity));
         decide::Config {
             max_principals: config.max_principals,
             first_id,
-            max_budget: budget.min(self.options.budget.unwrap_or(Bytes::MAX)).0,
-            min_reserve: config.reserve.map_or(0, |size| size.bytes(capacity.0)),
+            max_budget: budget.min(self.options.budget.unwrap_or(Bytes::MAX)),
+            min_reserve: config
+                .reserve
+                .map_or(Bytes::ZERO, |size| size.bytes(capacity)),
             lending: config.lending,
         }
     }

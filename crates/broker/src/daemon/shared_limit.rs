@@ -4,6 +4,7 @@
 use crate::decide::{Core, SensedPrincipal, Subtree};
 use crate::principals::{Member, Members};
 use crate::sense::RootDomain;
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::path::Path;
 
@@ -14,9 +15,9 @@ pub(super) struct Part {
     id: Id,
     /// What is accounted to it and its descendants.
     holds: Subtree,
-    /// Use in bytes of the other users' groups under that limit, as far as it is not counted in
+    /// Use of the other users' groups under that limit, as far as it is not counted in
     /// this group's domain; `None` where it was not sensed.
-    beside: Option<u64>,
+    beside: Option<Bytes>,
 }
 
 /// The cgroup whose limit this group is for.
@@ -85,8 +86,8 @@ mod tests {
         };
         let mut groups = [part(9, 10), part(2, 30), part(4, 100)];
         let whole = SensedDomain {
-            capacity: 120,
-            used: 140,
+            capacity: Bytes(120),
+            used: Bytes(140),
             ..SensedDomain::default()
         };
         let group = |id| SensedPrincipal {
@@ -104,11 +105,17 @@ mod tests {
         divide_one(&mut groups, &mut sensed);
         assert_eq!(allocations::count(), before);
         let beside = groups.each_ref().map(|group| group.beside);
-        assert_eq!(beside, [Some(130), Some(110), None]);
+        assert_eq!(beside, [Some(Bytes(130)), Some(Bytes(110)), None]);
         // A third of the limit belongs to each, so no group pays for a larger one.
         let (second, ninth) = (sensed[0].domain.unwrap(), sensed[2].domain.unwrap());
-        assert_eq!((second.capacity, second.used), (120 - 10 - 40, 30));
-        assert_eq!((ninth.capacity, ninth.used), (120 - 30 - 40, 10));
+        assert_eq!(
+            (second.capacity, second.used),
+            (Bytes(120 - 10 - 40), Bytes(30))
+        );
+        assert_eq!(
+            (ninth.capacity, ninth.used),
+            (Bytes(120 - 30 - 40), Bytes(10))
+        );
         assert!(sensed[1].domain.is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::Daemon;
 use crate::act::Job;
 use crate::principals::Member;
 use plimsoll_kernel::clock;
-use plimsoll_unit::{Bytes, Nanos};
+use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::{Id, Kind};
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ impl Daemon {
 
     /// Tells the thread that holds file pages how memory stands.
     fn pin(&mut self, now: Nanos) {
-        let capacity = Bytes(self.sensing.domain().last().capacity);
+        let capacity = self.sensing.domain().last().capacity;
         let short = self.core.domain(None).is_some_and(|domain| domain.urgent);
         let (serving, uid) = (&mut self.serving, self.settings.uid);
         // Users get these descriptors no more; there are none where they have them.
@@ -104,7 +104,7 @@ impl Daemon {
 
     /// Reads only the use of the domains; runs a tick if that shows the need.
     pub(super) fn glance(&mut self, now: Nanos) {
-        let (members, core, time) = (&mut self.members, &mut self.core, &mut self.time);
+        let (members, core, time) = (&mut self.members, &self.core, &mut self.time);
         if self.sensing.glance(members, core, time, now) {
             self.tick(now);
         } else {

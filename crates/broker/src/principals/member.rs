@@ -9,7 +9,7 @@ use crate::publish::Outlet;
 use crate::sense::RootDomain;
 use crate::state::Identity;
 use crate::user_quota::Held;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Id, Kind, Principal};
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub struct Member {
     pub domain: Option<RootDomain>,
     /// Use in bytes of other users' groups in that cgroup, as far as it is not counted in this
     /// group's domain.
-    pub beside: u64,
+    pub beside: Bytes,
     /// The cgroup made for it.
     pub home: Option<Home>,
     /// The cgroup under whose group it could not be put, while that cgroup bounds its process.
@@ -103,7 +103,7 @@ impl Member {
             available: figures.numbers.available,
             owed: figures.numbers.owed,
             share: figures.numbers.share,
-            max: figures.settings.max.bytes(),
+            max: figures.settings.max.bytes().map(|bytes| bytes.0),
             working_set: figures.working_set,
             swapped: figures.swapped,
             major_faults: self.memory.major_faults(now),

@@ -59,14 +59,14 @@ impl PageFile {
     pub fn publish(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.written = now;
         if *numbers == self.last && self.image.generation() > 0 {
-            return write(&self.fd, self.name.path(), self.image.heartbeat(now.0));
+            return write(&self.fd, self.name.path(), self.image.heartbeat(now));
         }
         self.publish_all(numbers, now)
     }
 
     fn publish_all(&mut self, numbers: &Numbers, now: Nanos) -> Result<(), Error> {
         self.last = *numbers;
-        for step in self.image.publish(numbers, now.0) {
+        for step in self.image.publish(numbers, now) {
             write(&self.fd, self.name.path(), step)?;
             fence(Ordering::SeqCst);
         }
@@ -87,7 +87,7 @@ impl PageFile {
             return Ok(());
         }
         self.written = now;
-        write(&self.fd, self.name.path(), self.image.heartbeat(now.0))
+        write(&self.fd, self.name.path(), self.image.heartbeat(now))
     }
 
     fn mend(&mut self, now: Nanos) -> Result<(), Error> {

@@ -70,7 +70,7 @@ impl RootDomain {
 
     /// Reads its capacity and use.
     pub fn read(&mut self) -> SensedDomain {
-        match self.domain.read() {
+        match self.domain.read_lately() {
             Ok(reading) => {
                 self.last = sensed(&reading, self.look_for_cliff());
                 self.file_pages = reading.files.all;
@@ -84,6 +84,16 @@ impl RootDomain {
             Err(_) => {}
         }
         self.last
+    }
+
+    /// Whether `is_alarming` of the present use. Reads only what is needed to tell.
+    pub fn glance(&mut self, is_alarming: impl Fn(Bytes) -> bool) -> bool {
+        let most = self.domain.used_at_most().filter(|_| self.until_look > 1);
+        if most.is_some_and(|most| !is_alarming(most)) {
+            self.until_look -= 1;
+            return false;
+        }
+        is_alarming(self.read().used)
     }
 
     /// Whether an excess kills. While that cannot be read, the last answer stays.
@@ -135,9 +145,9 @@ impl RootDomain {
 /// size changed with it would look as if outsiders grew suddenly.
 fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
-        capacity: reading.lowest.0,
-        used: reading.used_of_lowest().0,
-        files: reading.files.in_use.0,
+        capacity: reading.lowest,
+        used: reading.used_of_lowest(),
+        files: reading.files.in_use,
         cliff,
     }
 }

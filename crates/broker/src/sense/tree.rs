@@ -24,6 +24,9 @@ pub(super) const MAX_PROCESSES: usize = 512;
 /// An unchanged process is read in full again after this time: the kinds of its memory may
 /// have changed while the sum did not.
 const WHOLE_READ: Nanos = Nanos::seconds(20);
+/// The same of one whose memory changes. Between two full reads the short file tells its anonymous
+/// memory, and the figure of its swap is as old.
+const WHOLE_READ_OF_BUSY: Nanos = Nanos::millis(100);
 /// A tree unchanged for a while is read again after an eighth of that while, at most this, so
 /// idle principals cost almost nothing.
 const LONGEST_REST: Nanos = Nanos::seconds(4);
@@ -57,9 +60,9 @@ struct Seen {
     process: Process,
     /// Its descriptors, counted against the user; those of the root belong to the principal.
     _descriptors: Option<Held>,
-    /// The short file (`statm`) as read last.
+    /// The short file (`statm`) as of the last full read.
     statm: Statm,
-    /// The process's memory as of the last full read.
+    /// The process's memory as of the last full read, with the anonymous memory of the last read.
     memory: Memory,
     /// Time of the last full read; 0 before the first.
     read_at: Nanos,
@@ -76,8 +79,8 @@ impl Seen {
         }
     }
 
-    /// Reads the short file, and the long one only when the short one changed. Takes 1.3 us when
-    /// idle.
+    /// Reads the short file, and the long one only when the short one changed: at once where its shared
+    /// memory did. Takes 1.3 us otherwise.
     fn read(&mut self, now: Nanos) -> Result<Memory> {
         let statm = self.process.memory_fast()?;
         // An exiting process shows no memory while the kernel still frees it (0.2 s per GiB
@@ -86,8 +89,12 @@ impl Seen {
         {
             return Ok(self.memory);
         }
-        let stale = self.read_at == Nanos::ZERO || now - self.read_at > WHOLE_READ;
-        if stale || statm != self.statm {
+        let age = now - self.read_at;
+        let changed = statm != self.statm && age >= WHOLE_READ_OF_BUSY;
+        let stale = self.read_at == Nanos::ZERO || age > WHOLE_READ;
+        if !stale && !changed && statm.shared == self.statm.shared {
+            self.memory.anon = statm.anon();
+        } else {
             self.memory = self.process.memory()?;
             self.statm = statm;
             self.read_at = now;

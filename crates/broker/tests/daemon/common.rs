@@ -2,6 +2,7 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{SwapFile, children};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::page::{PageView, offset};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -45,7 +46,7 @@ pub(crate) fn swap() -> Option<Swap> {
         Some(file) => file,
         None => {
             let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-            Arc::new(SwapFile::new(scratch, 512 << 20).ok()?)
+            Arc::new(SwapFile::new(scratch, Bytes::mib(512)).ok()?)
         }
     };
     *shared = Arc::downgrade(&file);
@@ -468,7 +469,7 @@ impl Program {
         assert_eq!(shown["owed"], json!(0));
         until("its page is fresh", || {
             let reading = self.read_page();
-            reading.is_some_and(|reading| !reading.is_stale(plimsoll_kernel::clock::now().0))
+            reading.is_some_and(|reading| !reading.is_stale(plimsoll_kernel::clock::now()))
         });
     }
 }

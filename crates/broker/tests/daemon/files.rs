@@ -2,6 +2,7 @@
 
 use crate::common::{Broker, Program, Sleeper, refused_start, until};
 use plimsoll_testbed::{Tmpfs, skip};
+use plimsoll_unit::Bytes;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +14,7 @@ fn a_page_that_is_truncated_removed_or_replaced_is_mended() {
     let program = Program::register(&broker, "p", json!({}));
     let sane = |program: &Program| {
         program.read_page().is_some_and(|page| {
-            page.id == program.id && !page.is_stale(plimsoll_kernel::clock::now().0)
+            page.id == program.id && !page.is_stale(plimsoll_kernel::clock::now())
         })
     };
     let open = || std::fs::OpenOptions::new().write(true).open(&program.page);
@@ -140,7 +141,7 @@ fn a_directory_that_others_may_write_to_is_not_used() {
 
 #[test]
 fn a_cgroup_that_vanishes_costs_only_its_own_figures() {
-    let Ok(group) = plimsoll_testbed::TestCgroup::new("broker-vanish", Some(64 << 20)) else {
+    let Ok(group) = plimsoll_testbed::TestCgroup::new("broker-vanish", Some(Bytes::mib(64))) else {
         skip("no cgroup of our own here");
         return;
     };

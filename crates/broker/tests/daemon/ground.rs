@@ -4,7 +4,7 @@ use crate::common::{Broker, Client, PATIENCE, Swap, swap};
 use crate::ladder::begin;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Ground {
         file_mib: u64,
         line: &str,
     ) -> Option<Ground> {
-        let Ok(group) = TestCgroup::new(name, Some(128 * MIB)) else {
+        let Ok(group) = TestCgroup::new(name, Some(Bytes::mib(128))) else {
             skip("no cgroup of our own here");
             return None;
         };

@@ -2,14 +2,14 @@
 
 use crate::common::{Broker, Client, Program, until};
 use crate::ladder::{begin, start};
-use plimsoll_kernel::cgroup::Cgroup;
+use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup, skip};
 use plimsoll_unit::{Bytes, MIB};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    let made = TestCgroup::new(name, Some(limit));
+    let made = TestCgroup::new(name, Some(Bytes(limit)));
     if made.is_err() {
         skip("no cgroup of our own here");
     }
@@ -321,4 +321,64 @@ fn memory_that_two_principals_map_is_charged_once() {
         let uses = uses();
         uses.iter().sum::<u64>() <= 96 * MIB && uses.iter().all(|&uses| uses >= 16 * MIB)
     });
+}
+
+#[test]
+fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
+    let Some(cgroup) = group("broker-contain", 256 * MIB) else {
+        return;
+    };
+    let mut broker = Broker::start();
+    let program = begin("hog --bytes 16M", &cgroup);
+    let path = cgroup.cgroup().dir().display().to_string();
+    let register = |broker: &Broker| {
+        let mut life = broker.connect();
+        let words = json!({"name": "m", "pid": program.pid()});
+        let id = life.call("Register", words).expect("it is registered")["id"].clone();
+        (life, id)
+    };
+    let (mut life, id) = register(&broker);
+    let contain = |life: &mut Client, id: &Value, cgroup: &str| {
+        life.call("Contain", json!({"id": id, "cgroup": cgroup}))
+    };
+    let elsewhere = contain(&mut life, &id, "/nowhere").expect_err("there is none");
+    assert_eq!(elsewhere.error, "io.plimsoll.BadCgroup");
+    if cgroup.cgroup().version() == Version::V1 {
+        let refused = contain(&mut life, &id, &path).expect_err("the broker makes them itself");
+        assert_eq!(refused.error, "io.plimsoll.BadCgroup");
+        return;
+    }
+    let lifted = || cgroup.cgroup().high().expect("readable").is_none();
+    let bound = || {
+        cgroup
+            .cgroup()
+            .set_high(Some(Bytes::mib(64)))
+            .expect("as root")
+    };
+    contain(&mut life, &id, &path).expect("it is its own");
+    until("it is written", || {
+        let state = std::fs::read_to_string(broker.directory().join("state.json"));
+        state.is_ok_and(|state| state.contains(&path))
+    });
+    bound();
+    broker.crash_and_restart();
+    until("it is lifted, before anybody is back", lifted);
+    let (mut life, id) = register(&broker);
+    contain(&mut life, &id, &path).expect("it is its own");
+    bound();
+    drop(life);
+    until("it is lifted when its principal has left", lifted);
+    let found = plimsoll_kernel::cgroup::locate(program.pid()).expect("it runs");
+    assert_eq!(found.expect("a cgroup").dir, cgroup.cgroup().dir());
+    // The top of the tree holds other processes: a cgroup with one more is not this program's alone.
+    let (mut life, id) = register(&broker);
+    let top = cgroup
+        .cgroup()
+        .dir()
+        .parent()
+        .expect("one above")
+        .display()
+        .to_string();
+    let refused = contain(&mut life, &id, &top).expect_err("its process is not in it");
+    assert_eq!(refused.error, "io.plimsoll.BadCgroup");
 }

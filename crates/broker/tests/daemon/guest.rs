@@ -1,7 +1,7 @@
-//! Runs the tests that need cgroups again on a machine with cgroup version 2. Takes about half a
+//! Runs the tests that need cgroups again on machines with cgroup version 2. Takes about half a
 //! minute.
 
-use plimsoll_testbed::guest::run_under_version_2;
+use plimsoll_testbed::guest::{run_in_user_mode, run_under_version_2};
 use std::path::Path;
 
 #[test]
@@ -10,4 +10,10 @@ fn groups_and_the_ladder_hold_under_version_2() {
     let broker = Path::new(env!("CARGO_BIN_EXE_plimsolld"));
     let filter = "groups::a_ ladder:: balance:: pin::";
     run_under_version_2("guest-broker", scratch, filter, &[broker]);
+}
+
+#[test]
+fn groups_and_the_ladder_hold_in_user_mode() {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    run_in_user_mode("user-broker", scratch, "groups::a_ ladder::");
 }

@@ -53,7 +53,7 @@ pub(crate) fn begin(line: &str, group: &TestCgroup) -> Child {
 
 #[test]
 fn a_passive_program_that_owes_is_paged_and_its_neighbour_is_not() {
-    let Ok(group) = TestCgroup::new("broker-ladder", Some(320 * MIB)) else {
+    let Ok(group) = TestCgroup::new("broker-ladder", Some(Bytes::mib(320))) else {
         return skip("no cgroup of our own here");
     };
     let Some(_swap) = swap() else {

@@ -260,7 +260,7 @@ fn a_broker_that_stood_still_goes_on() {
     until("its page is stale", || {
         program
             .read_page()
-            .is_some_and(|page| page.is_stale(plimsoll_kernel::clock::now().0))
+            .is_some_and(|page| page.is_stale(plimsoll_kernel::clock::now()))
     });
     broker.signal(libc::SIGCONT);
     program.assert_unharmed();

@@ -4,7 +4,7 @@ use crate::common::{Broker, Client, PATIENCE, read_page, within};
 use crate::ladder::begin;
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, children, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 use std::io::Write;
@@ -116,7 +116,7 @@ fn check_accounts(control: &mut Client, mappers: &[Mapper], group: &TestCgroup) 
     );
 }
 
-fn domain(limit: u64) -> Option<(TestCgroup, Broker, tempfile::TempDir)> {
+fn domain(limit: Bytes) -> Option<(TestCgroup, Broker, tempfile::TempDir)> {
     let Ok(group) = TestCgroup::new("broker-files", Some(limit)) else {
         skip("no cgroup of our own here");
         return None;
@@ -130,7 +130,7 @@ fn domain(limit: u64) -> Option<(TestCgroup, Broker, tempfile::TempDir)> {
 
 #[test]
 fn a_file_is_charged_to_those_who_use_it_by_how_often_they_do() {
-    let Some((group, broker, _own)) = domain(1024 * MIB) else {
+    let Some((group, broker, _own)) = domain(Bytes::mib(1024)) else {
         return;
     };
     let mut control = broker.connect();
@@ -159,7 +159,7 @@ fn a_file_is_charged_to_those_who_use_it_by_how_often_they_do() {
 
 #[test]
 fn a_file_that_becomes_shorter_is_charged_no_longer() {
-    let Some((group, broker, _own)) = domain(1024 * MIB) else {
+    let Some((group, broker, _own)) = domain(Bytes::mib(1024)) else {
         return;
     };
     let mut control = broker.connect();

@@ -5,7 +5,7 @@
 use crate::common::{Broker, Client, PATIENCE, Swap, as_user, swap, until};
 use crate::ladder::begin;
 use plimsoll_testbed::{Child, TestCgroup, allow_only, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -183,7 +183,7 @@ fn ground() -> Result<(String, TestCgroup, Swap), &'static str> {
         return Err("other users cannot read this checkout");
     }
     let allowed = allowed().ok_or("systemd-analyze and the kernel's headers are needed")?;
-    let group = TestCgroup::new("broker-unit", Some(320 * MIB));
+    let group = TestCgroup::new("broker-unit", Some(Bytes::mib(320)));
     let group = group.map_err(|_| "no cgroup of our own here")?;
     let swap = swap().ok_or("no swap of our own here")?;
     Ok((allowed, group, swap))

@@ -147,7 +147,7 @@ impl Ground {
 
 /// A cgroup with room, and swap.
 fn room() -> Option<(TestCgroup, Swap)> {
-    let Ok(group) = TestCgroup::new("broker-users", Some(320 * MIB)) else {
+    let Ok(group) = TestCgroup::new("broker-users", Some(Bytes::mib(320))) else {
         skip("no cgroup of our own here");
         return None;
     };

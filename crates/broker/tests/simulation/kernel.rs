@@ -3,6 +3,7 @@
 use crate::program::Program;
 use crate::scenario::Hog;
 use plimsoll_broker::decide::SensedDomain;
+use plimsoll_unit::Bytes;
 
 /// The kernel's view of groups: capacity and parent.
 #[derive(Clone, Debug)]
@@ -54,8 +55,8 @@ impl Kernel {
             Some(at) => self.cgroups[at].capacity?,
         };
         Some(SensedDomain {
-            capacity,
-            used: self.used(domain, programs, hogs),
+            capacity: Bytes(capacity),
+            used: Bytes(self.used(domain, programs, hogs)),
             ..SensedDomain::default()
         })
     }

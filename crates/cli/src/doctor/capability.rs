@@ -1,5 +1,6 @@
 //! A capability of this kernel and of our rights, for people and for programs.
 
+use crate::own_cgroup::OwnCgroup;
 use plimsoll_kernel::probe::Capability;
 use serde::Serialize;
 
@@ -38,5 +39,24 @@ impl From<Capability> for Found {
             needs,
             costs,
         }
+    }
+}
+
+/// Under version 2 the cgroup of a program need not be below ours. So one is made, as `plimsoll run` makes it, and
+/// removed again.
+pub(super) fn try_own_cgroup(found: &mut [Found]) {
+    let lacking = found
+        .iter_mut()
+        .find(|it| it.name == "cgroup-write" && !it.best);
+    let Some(lacking) = lacking else { return };
+    match OwnCgroup::for_program() {
+        Ok(Some(own)) => {
+            lacking.tier = own.place().into();
+            (lacking.best, lacking.works) = (true, true);
+            lacking.needs.clear();
+            lacking.costs.clear();
+        }
+        Ok(None) => {}
+        Err(why) => lacking.needs = why.to_string(),
     }
 }

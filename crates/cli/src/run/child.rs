@@ -3,7 +3,7 @@
 use super::move_children::cgroup_of;
 use super::signals;
 use crate::error::{CliError, RUN_FAILED};
-use plimsoll_kernel::cgroup::Cgroup;
+use crate::own_cgroup::{Entry, Usher};
 use plimsoll_kernel::process::{Process, numbers};
 use plimsoll_programs::Setting;
 use plimsoll_programs::command;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, te
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -47,7 +47,7 @@ pub struct Launch {
     /// The file that its standard error is appended to; inherited if absent.
     pub stderr: Option<PathBuf>,
     /// The cgroup that it enters before its exec; ours if absent or not permitted.
-    pub cgroup: Option<PathBuf>,
+    pub cgroup: Option<Entry>,
     /// In a process group of its own, so that the terminal's signals do not reach it.
     pub own_group: bool,
 }
@@ -55,9 +55,8 @@ pub struct Launch {
 impl Launch {
     /// The memory cgroup in which the program finds itself at first.
     pub(super) fn starts_in(&self) -> Option<PathBuf> {
-        self.cgroup
-            .clone()
-            .or_else(|| cgroup_of(std::process::id()))
+        let own = self.cgroup.as_ref().map(|entry| entry.dir.clone());
+        own.or_else(|| cgroup_of(std::process::id()))
     }
 }
 
@@ -97,14 +96,15 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         // A background process group could not read from the terminal anyway.
         command.process_group(0).stdin(Stdio::null());
     }
-    let procs = launch.cgroup.as_deref().and_then(entrance);
-    // SAFETY: the closure calls nothing but `write`, `sigprocmask` and `signal`, which may be called
-    // between fork and exec; the file stays open until the closure is dropped with the command.
+    let way = launch.cgroup.as_ref().map(Entry::open).transpose();
+    let way = way.map_err(CliError::system("the way into a cgroup"))?;
+    let (newcomer, usher) = way.unzip();
+    // SAFETY: the closure calls nothing but `Newcomer::enter`, `sigprocmask` and `signal`, which may be called
+    // between fork and exec; the files stay open until the closure is dropped with the command.
     unsafe {
         command.pre_exec(move || {
-            if let Some(procs) = &procs {
-                // If this is refused, the program runs in our own cgroup.
-                libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
+            if let Some(newcomer) = &newcomer {
+                newcomer.enter();
             }
             signals::unblock_all();
             if IGNORED.load(Ordering::Relaxed) {
@@ -113,8 +113,7 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
             Ok(())
         });
     }
-    let child = command
-        .spawn()
+    let child = start(command, usher.filter(Usher::is_needed))
         .map_err(|source| not_started(&launch.argv[0], source))?;
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(CliError::system(
@@ -123,17 +122,20 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     Ok(Running { child, pidfd })
 }
 
-/// Whether a program that we start may enter this cgroup.
-pub(super) fn may_enter(dir: &Path) -> bool {
-    entrance(dir).is_some()
-}
-
-/// Opens the process list of a cgroup. A broker told us the directory, so check that it is a cgroup
-/// before writing.
-fn entrance(dir: &Path) -> Option<File> {
-    let cgroup = Cgroup::named(dir).ok()?;
-    let procs = cgroup.dir().join("cgroup.procs");
-    OpenOptions::new().write(true).open(procs).ok()
+/// Starts a command. The usher serves the new process meanwhile: until that has executed its program, `spawn`
+/// does not return.
+fn start(mut command: Command, usher: Option<Usher>) -> io::Result<Child> {
+    std::thread::scope(|scope| {
+        if let Some(usher) = usher {
+            std::thread::Builder::new()
+                .name("usher".into())
+                .spawn_scoped(scope, || usher.serve())?;
+        }
+        let child = command.spawn();
+        // The usher hears of the end when nobody holds the other ends of its pipes any more.
+        drop(command);
+        child
+    })
 }
 
 fn open_output(path: &Path) -> Result<File, CliError> {
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn a_cgroup_that_cannot_be_entered_costs_nothing() {
         let launch = Launch {
-            cgroup: Some("/nonexistent".into()),
+            cgroup: Some(Entry::directly(Path::new("/nonexistent"))),
             ..launch(&["true"])
         };
         let mut running = spawn(&launch).unwrap();

@@ -17,6 +17,7 @@ use crate::error::CliError;
 use crate::own_broker::Place;
 use crate::programs::{Program, Programs};
 use plimsoll_programs::Setting;
+use plimsoll_unit::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slot::{End, Slot, Stage};
 use std::ffi::OsString;
@@ -34,8 +35,8 @@ pub struct Many {
     slots: Vec<Slot>,
     place: Place,
     group: Option<Member>,
-    /// The budget that all share, bytes.
-    bytes: Option<u64>,
+    /// The budget that all share.
+    bytes: Option<Bytes>,
     budget: Option<Budget>,
     recording: Option<Recording>,
     /// The folder for outputs that the file does not redirect; inherited if absent.
@@ -45,6 +46,19 @@ pub struct Many {
     /// How programs ended, outsiders included, in the order of their ends.
     ends: Vec<(String, u8)>,
     ending: bool,
+}
+
+/// A cgroup for all programs, with their budget if they have one.
+fn bounded(bytes: Option<Bytes>) -> Option<Budget> {
+    match bytes {
+        Some(bytes) => Budget::make(bytes)
+            .inspect_err(|why| warn!("the budget is advisory, no cgroup can be made for it: {why}"))
+            .ok(),
+        None => Budget::unlimited()
+            .inspect_err(|why| info!("the programs have no cgroups of their own: {why}"))
+            .ok()
+            .flatten(),
+    }
 }
 
 impl Many {
@@ -62,13 +76,7 @@ impl Many {
             warn!("{doubt}");
         }
         let bytes = principal::bound(file.budget)?;
-        let budget = bytes.and_then(|bytes| match Budget::make(bytes) {
-            Ok(budget) => Some(budget),
-            Err(error) => {
-                warn!("the budget is advisory, no cgroup can be made for it: {error}");
-                None
-            }
-        });
+        let budget = bounded(bytes);
         let wanted = Wanted {
             name: file.name.as_deref().unwrap_or("programs"),
             unnamed: false,
@@ -78,7 +86,8 @@ impl Many {
             adapter: None,
             whole: false,
         };
-        let group = Member::group(place, wanted, budget.as_ref().map(Budget::dir));
+        let limited = budget.as_ref().filter(|_| bytes.is_some());
+        let group = Member::group(place, wanted, limited.map(Budget::dir));
         let group = or_without(group, || "the programs run".to_owned())?;
         let programs = file.programs.into_iter();
         let programs = programs.map(|program| Slot::new(program, false));
@@ -141,7 +150,7 @@ impl Many {
                 .map(|slot| (slot.program.name.clone(), slot.program.start))
                 .collect(),
             share: self.bytes.map(|bytes| messages::Share {
-                bytes,
+                bytes: bytes.0,
                 advisory: self.budget.is_none(),
             }),
             known: self
@@ -278,20 +287,17 @@ impl Many {
             cwd: program.cwd.clone(),
             stdout: output(&program.stdout),
             stderr: output(&program.stderr),
-            cgroup: self.budget.as_ref().map(Budget::leaf),
+            cgroup: None,
             own_group: true,
         };
         if let Some(member) = &member {
             member.tell(&mut launch);
-            let own = member.cgroup().filter(|dir| {
-                let ours = child::may_enter(dir);
-                if !ours {
-                    warn!("{}: {} is not ours to enter", program.name, dir.display());
-                }
-                ours
-            });
-            launch.cgroup = own.or(launch.cgroup);
         }
+        let budget = self.budget.as_ref();
+        launch.cgroup = budget.map(|budget| {
+            let prepared = member.as_ref().and_then(Member::cgroup);
+            budget.entry(&file_name(&program.name), prepared.as_deref())
+        });
         let own = program
             .env
             .iter()
@@ -302,6 +308,12 @@ impl Many {
         let running = child::spawn(&launch)?;
         if let Some(member) = &member {
             member.attach_started(running.pid(), launch.starts_in());
+            if let Some(own) = launch
+                .cgroup
+                .filter(|_| budget.is_some_and(Budget::is_divided))
+            {
+                member.contain(running.pid(), &own.dir);
+            }
             steer::start(Some(member), running.pid(), &choices);
         }
         Ok((running, member))

@@ -8,6 +8,7 @@ use super::{keep, log, orphans, put_back, steer};
 use crate::args;
 use crate::error::CliError;
 use crate::own_broker::{self, Place};
+use crate::own_cgroup::OwnCgroup;
 use plimsoll_programs::Setting;
 use plimsoll_runtimes::program_name::called;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -54,13 +55,17 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
         ..Launch::default()
     };
     launch.environment = steered.environment;
+    let own = member.as_ref().and_then(|_| own_cgroup());
     if let Some(member) = &member {
         member.tell(&mut launch);
-        launch.cgroup = member.cgroup();
+        launch.cgroup = own.as_ref().map(|own| own.entry().clone());
     }
     let mut running = child::spawn(&launch)?;
     if let Some(member) = &member {
         member.attach_started(running.pid(), launch.starts_in());
+        if let Some(own) = &own {
+            member.contain(running.pid(), own.dir());
+        }
     }
     if alone || member.is_some() {
         steer::start(member.as_ref(), running.pid(), &choices);
@@ -89,6 +94,14 @@ pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
         ..Launch::default()
     })?;
     supervise(&mut running, &signals)
+}
+
+/// A cgroup for the program, where it is ours to make one. Without it the broker can only page the program out.
+fn own_cgroup() -> Option<OwnCgroup> {
+    OwnCgroup::for_program()
+        .inspect_err(|why| info!("the program has no cgroup of its own: {why}"))
+        .ok()
+        .flatten()
 }
 
 /// Whether the program runs without a broker: the policy needs none, and none runs here.

@@ -2,7 +2,7 @@
 //! the client library falls back to local sensing and rejoins.
 
 use super::child::Launch;
-use super::move_children::gather;
+use super::move_children::{cgroup_of, gather};
 use crate::broker_connection::{Control, told};
 use crate::error::CliError;
 use crate::own_broker::Place;
@@ -39,8 +39,8 @@ pub struct Wanted<'a> {
     pub weight: Option<Weight>,
     /// Its class among its siblings.
     pub priority: Option<Priority>,
-    /// Its maximum, bytes.
-    pub max: Option<u64>,
+    /// Its maximum.
+    pub max: Option<Bytes>,
     /// The adapter that steers it.
     pub adapter: Option<&'static str>,
     /// Its process may be the first of a container, or have very many descendants.
@@ -113,7 +113,7 @@ impl Member {
             builder = builder.priority(priority.get());
         }
         if let Some(max) = wanted.max {
-            builder = builder.max(Bytes(max));
+            builder = builder.max(max);
         }
         let principal = builder.open().map_err(|error| told(error, &place.socket))?;
         Ok(Member {
@@ -199,6 +199,17 @@ impl Member {
         gather(pid, started_in);
     }
 
+    /// Tells the broker the cgroup that we made for its process, if that has entered it.
+    pub fn contain(&self, pid: u32, dir: &Path) {
+        if cgroup_of(pid).as_deref() != Some(dir) {
+            return;
+        }
+        match self.principal.contain(dir) {
+            Ok(()) => info!("process {pid} has the cgroup {}", dir.display()),
+            Err(error) => info!("the broker cannot bound process {pid}: {error}"),
+        }
+    }
+
     /// The link for an adapter. The adapter ends with its program, with us, or when `stop` is set.
     pub fn link(&self, stop: Arc<AtomicBool>) -> ClientLink {
         ClientLink::new(Arc::clone(&self.principal), stop, self.adapter)
@@ -240,25 +251,25 @@ pub(super) fn unless_asked(
     }
 }
 
-/// The bytes of a maximum as somebody wrote it.
+/// The amount of a maximum as somebody wrote it.
 ///
 /// # Errors
 /// When no broker takes so small a maximum.
-pub fn bound(max: Option<Size>) -> Result<Option<u64>, CliError> {
+pub fn bound(max: Option<Size>) -> Result<Option<Bytes>, CliError> {
     let bytes = max.map(|max| size::bound(max, capacity())).transpose();
     bytes.map_err(CliError::Usage)
 }
 
-/// Memory of the machine, or of the tightest limit above us, bytes.
-pub fn capacity() -> u64 {
+/// Memory of the machine, or of the tightest limit above us.
+pub fn capacity() -> Bytes {
     let read = Domain::of_self().and_then(|mut domain| domain.read());
-    read.map_or(u64::MAX, |reading| reading.capacity.0)
+    read.map_or(Bytes::MAX, |reading| reading.capacity)
 }
 
-/// The lowest limit of the cgroups above us, bytes; `None` if only the machine's memory bounds us.
-pub(super) fn lowest_limit() -> Option<u64> {
+/// The lowest limit of the cgroups above us; `None` if only the machine's memory bounds us.
+pub(super) fn lowest_limit() -> Option<Bytes> {
     let read = Domain::of_self().and_then(|mut domain| domain.lowest_limit());
-    read.ok().flatten().map(|it| it.0)
+    read.ok().flatten()
 }
 
 /// Whether nothing can be paged out here.
@@ -268,17 +279,17 @@ pub(super) fn on_a_cliff() -> bool {
         .unwrap_or(false)
 }
 
-/// Bytes that can still be paged out here.
-pub(super) fn pageable() -> u64 {
+/// Memory that can still be paged out here.
+pub(super) fn pageable() -> Bytes {
     let read = Domain::of_self().and_then(|mut domain| {
         let reading = domain.read()?;
         domain.pageable(&reading)
     });
-    read.unwrap_or_default().0
+    read.unwrap_or_default()
 }
 
-/// The machine's memory, bytes.
-pub(super) fn machine() -> Option<u64> {
+/// The machine's memory.
+pub(super) fn machine() -> Option<Bytes> {
     let read = Domain::machine().and_then(|mut domain| domain.read());
-    read.ok().map(|reading| reading.capacity.0)
+    read.ok().map(|reading| reading.capacity)
 }

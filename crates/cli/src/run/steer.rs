@@ -10,6 +10,7 @@ use plimsoll_programs::Setting;
 use plimsoll_runtimes::launch::{self, Plan, Shared};
 use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_runtimes::{ALL, Alone, Link, Options};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Listing;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -75,13 +76,13 @@ pub(crate) fn untouched(argv: &[OsString]) -> Steered {
     }
 }
 
-/// Adds what makes a program elastic, and logs it. `budget`: what the program could use alone,
-/// bytes; that of the broker at `place` if absent. Without a `place` there is no broker, and the
+/// Adds what makes a program elastic, and logs it. `budget`: what the program could use alone;
+/// that of the broker at `place` if absent. Without a `place` there is no broker, and the
 /// program sizes its heap by itself as long as it can.
 pub(crate) fn prepare(
     argv: &[OsString],
     choices: &Choices,
-    budget: Option<u64>,
+    budget: Option<Bytes>,
     setting: &Setting<'_>,
     place: Option<&Place>,
 ) -> Steered {
@@ -99,13 +100,14 @@ pub(crate) fn prepare(
         None => listing.as_ref().map_or((None, None), lasting),
     };
     let group = principal::lowest_limit();
-    let shared = listing.filter(|listing| group.is_some_and(|group| listing.capacity <= group));
+    let shared =
+        listing.filter(|listing| group.is_some_and(|group| Bytes(listing.capacity) <= group));
     let plan = Plan {
         budget,
         shared: whole,
         memory: group.or_else(principal::machine),
         group,
-        beyond: shared.map_or(0, |_| principal::pageable()),
+        beyond: shared.map_or(Bytes::ZERO, |_| principal::pageable()),
         cliff: principal::on_a_cliff(),
         own_rule: place.is_none(),
         said: choices.adapter.said(),
@@ -123,18 +125,18 @@ pub(crate) fn prepare(
     }
 }
 
-/// The part of the broker's memory that a program alone could use, bytes, and the whole of it. `None` where
+/// The part of the broker's memory that a program alone could use, and the whole of it. `None` where
 /// the broker does not see what bounds it: the machine's memory is no measure then, and the program knows no
 /// less than we do.
-fn lasting(listing: &Listing) -> (Option<u64>, Option<Shared>) {
+fn lasting(listing: &Listing) -> (Option<Bytes>, Option<Shared>) {
     if listing.unseen {
         return (None, None);
     }
     let whole = Shared {
-        capacity: listing.capacity,
-        some_day: listing.budget.saturating_add(listing.outsiders),
+        capacity: Bytes(listing.capacity),
+        some_day: Bytes(listing.budget) + Bytes(listing.outsiders),
     };
-    (Some(listing.budget), Some(whole))
+    (Some(Bytes(listing.budget)), Some(whole))
 }
 
 /// A thread that steers a program. It continues when this is dropped.
@@ -251,12 +253,12 @@ mod tests {
     #[test]
     fn what_outsiders_have_may_be_a_programs_some_day() {
         let whole = Shared {
-            capacity: 24000 * MIB,
-            some_day: 23000 * MIB,
+            capacity: Bytes::mib(24000),
+            some_day: Bytes::mib(23000),
         };
         assert_eq!(
             lasting(&listing(24000, 1000, 22000)),
-            (Some(22000 * MIB), Some(whole))
+            (Some(Bytes::mib(22000)), Some(whole))
         );
     }
 

@@ -48,12 +48,13 @@ mod tests {
     use plimsoll_policy::phases::Rule;
     use plimsoll_sim::threads::heap::Algorithm;
     use plimsoll_sim::threads::{Settings, Streams, simulate};
+    use plimsoll_unit::Bytes;
 
     #[test]
     fn each_event_counts_once() {
         let stream = |time| vec![Event::Compute { time }, Event::End];
         let streams = Streams::new(vec![stream(5), stream(7), stream(9)]);
-        let settings = Settings::new(Rule::RoundRobin, Algorithm::GenMc, 1000);
+        let settings = Settings::new(Rule::RoundRobin, Algorithm::GenMc, Bytes(1000));
         let alone = simulate(&mut streams.clone(), &settings).unwrap();
         let read = AtomicU64::new(0);
         let outcome = simulate(&mut Counted::new(streams, &read), &settings).unwrap();

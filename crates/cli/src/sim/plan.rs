@@ -287,11 +287,11 @@ fn schedulers(args: &Sim) -> Vec<(Rule, Quanta, Ties)> {
     all
 }
 
-/// The size of a heap, bytes.
-fn bytes(heap: HeapChoice, largest_live: u64) -> u64 {
+/// The size of a heap.
+fn bytes(heap: HeapChoice, largest_live: u64) -> Bytes {
     match heap {
-        HeapChoice::Times(times) => (largest_live as f64 * times).ceil() as u64,
-        HeapChoice::Bytes(bytes) => bytes,
+        HeapChoice::Times(times) => Bytes((largest_live as f64 * times).ceil() as u64),
+        HeapChoice::Bytes(bytes) => Bytes(bytes),
     }
 }
 
@@ -302,7 +302,7 @@ pub(crate) fn settings(model: &Model, costs: Costs) -> Settings {
         patience: model.patience,
         priorities: model.priorities,
         costs,
-        ..Settings::new(Rule::RoundRobin, Algorithm::GenMc, 0)
+        ..Settings::new(Rule::RoundRobin, Algorithm::GenMc, Bytes::ZERO)
     }
 }
 
@@ -319,7 +319,7 @@ fn cell(
         fingerprint: fingerprint.to_owned(),
         scheduler: settings.rule.name().to_owned(),
         collector: settings.collector.name().to_owned(),
-        heap: settings.heap,
+        heap: settings.heap.0,
         new_ratio: (settings.collector.has_generations()).then(|| settings.new_ratio.times()),
         recorded_largest_live: live,
         processors: settings.processors,

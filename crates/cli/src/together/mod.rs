@@ -141,12 +141,12 @@ fn pick<T: Copy>(list: &[T], program: usize) -> T {
 
 fn entrant(args: &Together, policy: Policy, costs: Costs, index: usize, known: &Known) -> Entrant {
     let live = known.survey.largest_live;
-    let times = |times: f64| (live as f64 * times).ceil() as u64;
+    let times = |times: f64| Bytes((live as f64 * times).ceil() as u64);
     let heap = match of(&args.each.heap, index) {
         Some(HeapChoice::Times(factor)) => times(factor),
-        Some(HeapChoice::Bytes(bytes)) => bytes,
+        Some(HeapChoice::Bytes(bytes)) => Bytes(bytes),
         None if policy == Policy::Fixed => times(3.0),
-        None => args.memory,
+        None => Bytes(args.memory),
     };
     let model = &args.model;
     Entrant {

@@ -11,6 +11,7 @@ use plimsoll_picture::page::document;
 use plimsoll_picture::scale::{Unit, number};
 use plimsoll_picture::{Axis, Svg, WIDTH, palette};
 use plimsoll_sim::together::{Outcome, Point, Program};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 
 /// Pixels of a picture, and of the text above the pictures.
@@ -180,7 +181,7 @@ impl Picture {
         let values = self.series.iter().flat_map(|it| &it.points);
         let most = values.map(|point| point.1).fold(1.0, f64::max);
         // Round numbers of a unit of memory, not of bytes.
-        let unit = Unit::of(most as u64);
+        let unit = Unit::of(Bytes(most as u64));
         for point in self.series.iter_mut().flat_map(|it| &mut it.points) {
             point.1 /= unit.bytes;
         }

@@ -5,6 +5,7 @@ use plimsoll_kernel::cgroup::Version;
 use plimsoll_testbed::children::copy_program;
 use plimsoll_testbed::java::compile_into;
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
+use plimsoll_unit::Bytes;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +21,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// A cgroup with this limit. If none can be made, says why and returns `None`.
 pub fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    let group = TestCgroup::new(name, Some(limit)).ok();
+    let group = TestCgroup::new(name, Some(Bytes(limit))).ok();
     if group.is_none() {
         skip("no cgroup of our own here");
     }
@@ -29,7 +30,7 @@ pub fn group(name: &str, limit: u64) -> Option<TestCgroup> {
 
 /// A group within another one.
 pub fn within(outer: &TestCgroup, name: &str, limit: Option<u64>) -> Option<TestCgroup> {
-    let group = TestCgroup::below(outer.cgroup(), name, limit).ok();
+    let group = TestCgroup::below(outer.cgroup(), name, limit.map(Bytes)).ok();
     if group.is_none() {
         skip("no groups within groups here");
     }
@@ -38,7 +39,7 @@ pub fn within(outer: &TestCgroup, name: &str, limit: Option<u64>) -> Option<Test
 
 /// A swap file that lives as long as a test.
 pub fn swap(place: &Place) -> Option<SwapFile> {
-    let file = SwapFile::new(&place.path(""), 1 << 30).ok();
+    let file = SwapFile::new(&place.path(""), Bytes(1 << 30)).ok();
     if file.is_none() {
         skip("no swap file of our own here");
     }

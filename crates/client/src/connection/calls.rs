@@ -4,8 +4,8 @@ use super::{Connection, Stream};
 use crate::Result;
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
-    Adapt, Adapter, Attach, Changed, Id, Listing, Name, Nothing, Register, Registered, Released,
-    Report, Set, Watch, Which,
+    Adapt, Adapter, Attach, CgroupPath, Changed, Contain, Id, Listing, Name, Nothing, Register,
+    Registered, Released, Report, Set, Watch, Which,
 };
 use plimsoll_wire::varlink::{Method, Mode, service};
 use serde::Serialize;
@@ -31,6 +31,14 @@ impl Connection {
     /// The same; `whole` as in [`plimsoll_wire::messages::Register`].
     pub(crate) fn attach_as(&mut self, id: Id, pid: u32, whole: Option<bool>) -> Result<()> {
         self.acknowledged(Method::Attach, &Attach { id, pid, whole })
+    }
+
+    /// Names the cgroup that holds the processes of a principal and no others.
+    ///
+    /// # Errors
+    /// As [`Connection::register`].
+    pub fn contain(&mut self, id: Id, cgroup: CgroupPath) -> Result<()> {
+        self.acknowledged(Method::Contain, &Contain { id, cgroup })
     }
 
     /// Tells which adapter steers a principal from now on; `None` if none does.

@@ -54,6 +54,7 @@ impl Builder {
             wish: Wish {
                 register,
                 set: Default::default(),
+                contained: None,
                 place: Place::Top,
                 existing: None,
                 named: named_by_environment(),
@@ -80,7 +81,7 @@ impl Builder {
 
     /// The maximum for the principal and its children together; 0: no bound.
     pub fn max(mut self, bytes: Bytes) -> Builder {
-        self.wish.register.max = self.taken(Max::or_none(bytes.0)).unwrap_or_default();
+        self.wish.register.max = self.taken(Max::or_none(bytes)).unwrap_or_default();
         self
     }
 

@@ -2,7 +2,9 @@
 
 use super::shared::Shared;
 use crate::{Connection, Error, ErrorName, Result, Socket, Stream, WireError};
-use plimsoll_wire::messages::{self, Adapter, Changed, Id, Kind, Register, Registered, Set};
+use plimsoll_wire::messages::{
+    self, Adapter, CgroupPath, Changed, Id, Kind, Register, Registered, Set,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub(super) struct Wish {
     pub(super) register: Register,
     /// Everything that was set later, merged.
     pub(super) set: Set,
+    /// The cgroup of its processes, made by its user.
+    pub(super) contained: Option<CgroupPath>,
     /// Where the principal belongs.
     pub(super) place: Place,
     /// A principal that another process registered, and its page.
@@ -234,6 +238,13 @@ fn register(control: &mut Connection, wish: &Wish) -> Result<Registered> {
     };
     if own.own_weight.is_some() || own.own_priority.is_some() {
         control.set(&own)?;
+    }
+    if let Some(cgroup) = wish.contained.clone().filter(|_| register.pid.is_some()) {
+        // An older broker knows no such call, and goes on without the cgroup.
+        match control.contain(registered.id, cgroup) {
+            Err(Error::Refused(_)) | Ok(()) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(registered)
 }

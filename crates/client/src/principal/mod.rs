@@ -23,9 +23,10 @@ pub use builder::Builder;
 use crate::{Error, Event, Reading, Result, Socket, thread};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::checks;
-use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
+use plimsoll_wire::messages::{Adapter, CgroupPath, Id, Registered, Report, Set};
 use shared::Shared;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -108,6 +109,17 @@ impl Principal {
         checks::pid(pid)?;
         let (id, whole) = self.shared.wish_pid(pid);
         self.kept(id, |connection, id| connection.attach_as(id, pid, whole))
+    }
+
+    /// Names the cgroup that its user made for its processes and no others. Its process is there already. The
+    /// broker can then bound the program and take memory from it. While alone this is kept for the join.
+    ///
+    /// # Errors
+    /// The broker's refusal; an older broker knows no such call. `BadCgroup` before it is asked.
+    pub fn contain(&self, cgroup: &Path) -> Result<()> {
+        let cgroup = CgroupPath::new(cgroup.to_string_lossy())?;
+        let id = self.shared.wish_cgroup(cgroup.clone());
+        self.kept(id, |connection, id| connection.contain(id, cgroup))
     }
 
     /// Tells which adapter steers it from now on; `None` if none does. While alone this is kept for

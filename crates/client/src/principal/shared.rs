@@ -8,7 +8,7 @@ use crate::reading::Told;
 use crate::{Connection, Error, Event, Reading, Result, Socket, Source};
 use plimsoll_kernel::clock;
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::messages::{Adapter, Id, Registered, Report, Set};
+use plimsoll_wire::messages::{Adapter, CgroupPath, Id, Registered, Report, Set};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -145,8 +145,8 @@ impl Shared {
     #[inline]
     pub(super) fn limit(&self) -> Bytes {
         match self.window.view().limit() {
-            0 => Bytes(self.read_again().numbers.limit),
-            limit => Bytes(limit),
+            Bytes::ZERO => Bytes(self.read_again().numbers.limit),
+            limit => limit,
         }
     }
 
@@ -256,6 +256,13 @@ impl Shared {
         inner.wish.register.pid = Some(pid);
         let id = inner.joined.as_ref().map(|joined| joined.id);
         (id, inner.wish.register.whole)
+    }
+
+    /// Sets the cgroup of its processes. Returns the principal's id while joined.
+    pub(super) fn wish_cgroup(&self, cgroup: CgroupPath) -> Option<Id> {
+        let mut inner = self.lock();
+        inner.wish.contained = Some(cgroup);
+        inner.joined.as_ref().map(|joined| joined.id)
     }
 
     /// Sets the adapter. Returns whether it changed.

@@ -12,7 +12,7 @@ use crate::{Error, ErrorName, Reading, Result, Source, Stream};
 use plimsoll_kernel::clock;
 use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::{Changed, Id};
-use plimsoll_wire::page::STALE_AFTER_NS;
+use plimsoll_wire::page::STALE_AFTER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -271,9 +271,9 @@ impl Watcher {
         let now = clock::now();
         let on_page = self.shutter.shows_file();
         let fresh = if on_page {
-            !self.shared.window.view().is_stale(now.0)
+            !self.shared.window.view().is_stale(now)
         } else {
-            now - bond.heard < Nanos(STALE_AFTER_NS / 3)
+            now - bond.heard < STALE_AFTER / 3
         };
         if fresh {
             return Ok(());

@@ -131,10 +131,6 @@ pub struct Fake {
 
 use serve::{accept, beat, publish, write_page};
 
-fn now_ns() -> u64 {
-    plimsoll_kernel::clock::now().0
-}
-
 pub fn numbers(limit: u64) -> Numbers {
     Numbers {
         limit,

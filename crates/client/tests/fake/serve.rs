@@ -1,6 +1,7 @@
 //! The connections of the scripted broker.
 
 use super::*;
+use plimsoll_kernel::clock;
 
 pub(super) fn accept(common: &Arc<Common>, listener: &UnixListener) {
     let mut threads = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn beat(common: &Common) {
         if !state.frozen {
             for page in state.pages.values_mut() {
                 if let Some(file) = &page.file {
-                    let step = page.image.heartbeat(now_ns());
+                    let step = page.image.heartbeat(clock::now());
                     file.write_all_at(step.bytes, step.offset).unwrap();
                 }
             }
@@ -254,7 +255,7 @@ fn changed(id: Id, page: &Page) -> Changed {
 
 pub(super) fn write_page(page: &mut Page, numbers: Numbers) {
     page.last = numbers;
-    let steps = page.image.publish(&numbers, now_ns());
+    let steps = page.image.publish(&numbers, clock::now());
     if let Some(file) = &page.file {
         for step in steps {
             file.write_all_at(step.bytes, step.offset).unwrap();

@@ -36,10 +36,10 @@ impl AddressLook {
         let left = left + (has - Bytes::from(central.used() * SUPERPAGE));
         self.plenty = Some((Instant::now(), left / PLENTY));
         (wanted >= left / PLENTY).then(|| Bound::Cliff {
-            left: left.0,
-            free: left.0,
-            margin: self.beside.margin(limit).0,
-            granted: u64::MAX,
+            left,
+            free: left,
+            margin: self.beside.margin(limit),
+            granted: Bytes::MAX,
         })
     }
 }

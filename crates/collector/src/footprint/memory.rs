@@ -68,20 +68,18 @@ impl MemoryLook {
         let untouched = resident + idle - uses;
         let capacity = reading.capacity;
         let left = capacity - used + idle;
-        let free = (left - untouched).0;
+        let free = left - untouched;
         if !is_cliff(capacity, pageable) {
             (self.no_cliff, self.lately) = (Some(Instant::now()), None);
-            let capacity = capacity.0;
             return (Bound::Domain { capacity, free }, uses);
         }
         let heap = (resident + idle).min(uses);
         self.beside.look(clock::now(), used - heap);
-        let margin = self.beside.margin(capacity);
         let bound = Bound::Cliff {
-            left: left.0,
+            left,
             free,
-            margin: margin.0,
-            granted: granted.unwrap_or(Bytes::MAX).0,
+            margin: self.beside.margin(capacity),
+            granted: granted.unwrap_or(Bytes::MAX),
         };
         self.lately = Some((Instant::now(), resident, bound, uses));
         (bound, uses)

@@ -10,14 +10,14 @@ use std::time::Duration;
 fn holes_are_filled_where_memory_is_short_too() {
     let seen = Seen {
         ended: sizing::Ended {
-            live: 100 << 20,
-            growth: 50 << 20,
+            live: Bytes::mib(100),
+            growth: Bytes::mib(50),
             ..sizing::Ended::default()
         },
-        holes: 0,
+        holes: Bytes::ZERO,
         bound: Bound::Domain {
-            capacity: 128 << 20,
-            free: 20 << 20,
+            capacity: Bytes::mib(128),
+            free: Bytes::mib(20),
         },
     };
     let decision = footprint::Footprint::default().after(&seen);

@@ -166,8 +166,8 @@ fn a_release_is_answered_even_if_nothing_changed() {
     let mut core = Core::new(Config::default());
     let id = core.register(&new("p"), Nanos::ZERO).expect("registers");
     let whole = SensedDomain {
-        capacity: 1000 * MIB,
-        used: 100 * MIB,
+        capacity: Bytes::mib(1000),
+        used: Bytes::mib(100),
         ..SensedDomain::default()
     };
     let mut wakes = |at: u64, answers: bool| {

@@ -158,5 +158,5 @@ fn settings_outlive_a_crash() {
         (one.settings.weight.get(), one.settings.priority.get()),
         (7, -3)
     );
-    assert_eq!(one.settings.max.bytes(), Some(MIB));
+    assert_eq!(one.settings.max.bytes(), Some(Bytes::mib(1)));
 }

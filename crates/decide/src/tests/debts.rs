@@ -113,7 +113,7 @@ fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     let actions = bench.ticks(800, Nanos::millis(50));
     let lifted = Action::Bound {
         id: bad,
-        bytes: u64::MAX,
+        bytes: Bytes::MAX,
     };
     assert!(actions.contains(&lifted), "{:?}", bench.core.figures(bad));
 }
@@ -322,10 +322,10 @@ fn taken_from_the_active(active: u64, neighbour_touches: u64) -> (u64, u64) {
         bench.working_sets[2].1 = uses[2];
         for action in bench.tick(Nanos::millis(50)) {
             let (id, bytes) = match action {
-                Action::PageOut { id, bytes } | Action::Take { id, bytes } => (id, bytes),
+                Action::PageOut { id, bytes } | Action::Take { id, bytes } => (id, bytes.0),
                 Action::Bound { id, bytes } => {
                     let at = ids.iter().position(|one| *one == id).expect("it is one");
-                    (id, uses[at].saturating_sub(bytes))
+                    (id, uses[at].saturating_sub(bytes.0))
                 }
                 Action::Publish { .. } => continue,
             };

@@ -22,10 +22,10 @@ fn they_are_in_the_accounts_once() {
         let domain = bench.core.domain(None).expect("it was sensed");
         assert_eq!((domain.outsiders, domain.used), (before.0, 380 * MIB));
         assert_eq!(
-            bench.core.root.sensed.used, before.1,
+            bench.core.root.sensed.used.0, before.1,
             "what the kernel counts"
         );
-        assert_eq!(bench.core.root.free(), 620 * MIB);
+        assert_eq!(bench.core.root.free(), Bytes::mib(620));
     }
 }
 
@@ -119,9 +119,9 @@ fn a_limit_below_the_part_of_files_is_not_taken_for_none() {
 #[test]
 fn users_with_one_limit_share_what_the_kernel_counts() {
     let whole = |used, files| SensedDomain {
-        capacity: 900 * MIB,
-        used: used * MIB,
-        files: files * MIB,
+        capacity: Bytes::mib(900),
+        used: Bytes::mib(used),
+        files: Bytes::mib(files),
         cliff: false,
     };
     let others = |uses, files| {
@@ -132,9 +132,9 @@ fn users_with_one_limit_share_what_the_kernel_counts() {
         })
     };
     let part = whole(300, 50).part_beside(others(100, 30));
-    assert_eq!((part.used, part.files), (200 * MIB, 20 * MIB));
+    assert_eq!((part.used, part.files), (Bytes::mib(200), Bytes::mib(20)));
     let beyond = whole(300, 50).part_beside(others(100, 70));
-    assert_eq!((beyond.used, beyond.files), (220 * MIB, 0));
+    assert_eq!((beyond.used, beyond.files), (Bytes::mib(220), Bytes::ZERO));
 }
 
 proptest! {

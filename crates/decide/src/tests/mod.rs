@@ -9,7 +9,7 @@ mod shares;
 mod users;
 
 use super::*;
-use plimsoll_unit::{MIB, MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MIB, MILLISECOND, Nanos};
 use plimsoll_wire::messages::{Kind, Max, Priority, Report, Weight};
 use plimsoll_wire::page::Numbers;
 
@@ -18,7 +18,7 @@ fn weight(number: u32) -> Weight {
 }
 
 fn max(bytes: u64) -> Max {
-    Max::new(bytes).expect("is in range")
+    Max::new(Bytes(bytes)).expect("is in range")
 }
 
 fn new(name: &str) -> NewPrincipal {
@@ -117,8 +117,8 @@ impl Bench {
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
                 wanted: of(&self.wanted, id).unwrap_or(0),
-                working_set: of(&self.working_sets, id),
-                files: of(&self.files, id).unwrap_or(0),
+                working_set: of(&self.working_sets, id).map(Bytes),
+                files: Bytes(of(&self.files, id).unwrap_or(0)),
                 absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })
@@ -130,9 +130,9 @@ impl Bench {
             .tick(
                 self.now,
                 &SensedDomain {
-                    capacity: self.capacity,
-                    used,
-                    files: self.counted_files,
+                    capacity: Bytes(self.capacity),
+                    used: Bytes(used),
+                    files: Bytes(self.counted_files),
                     cliff: self.cliff,
                 },
                 &sensed,
@@ -156,7 +156,7 @@ fn of<T: Copy>(all: &[(Id, T)], id: Id) -> Option<T> {
 fn sensed(id: Id, uses: u64) -> SensedPrincipal {
     SensedPrincipal {
         id,
-        uses,
+        uses: Bytes(uses),
         ..SensedPrincipal::default()
     }
 }

@@ -192,13 +192,13 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
         )
         .expect("registers");
     let inside = SensedDomain {
-        capacity: 1000 * MIB,
-        used: 600 * MIB,
+        capacity: Bytes::mib(1000),
+        used: Bytes::mib(600),
         ..SensedDomain::default()
     };
     let whole = SensedDomain {
-        capacity: 16_000 * MIB,
-        used: 700 * MIB,
+        capacity: Bytes::mib(16_000),
+        used: Bytes::mib(700),
         ..SensedDomain::default()
     };
     let seen = [
@@ -219,7 +219,7 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
         limit <= domain.budget && limit > 450 * MIB,
         "{limit} of {domain:?}"
     );
-    assert!(core.glance(Some(top), 900 * MIB) && !core.glance(Some(top), 600 * MIB));
+    assert!(core.glance(Some(top), Bytes::mib(900)) && !core.glance(Some(top), Bytes::mib(600)));
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
     let order: Vec<Id> = core.iter().map(|one| one.id).collect();
     assert_eq!(order.first(), Some(&top));
     let domain = SensedDomain {
-        capacity: 1000 * MIB,
+        capacity: Bytes::mib(1000),
         ..SensedDomain::default()
     };
     core.tick(Nanos::millis(50), &domain, &[]);
@@ -161,9 +161,9 @@ fn a_users_group_is_no_level_and_none_of_so_many() {
 #[test]
 fn of_a_limit_that_users_share_each_has_an_equal_part_at_least() {
     let whole = SensedDomain {
-        capacity: 900 * MIB,
-        used: 880 * MIB,
-        files: 0,
+        capacity: Bytes::mib(900),
+        used: Bytes::mib(880),
+        files: Bytes::ZERO,
         cliff: true,
     };
     let part = |others: &[u64]| {
@@ -172,7 +172,7 @@ fn of_a_limit_that_users_share_each_has_an_equal_part_at_least() {
             ..Subtree::default()
         }));
         assert!(part.cliff);
-        (part.capacity / MIB, part.used / MIB)
+        (part.capacity.0 / MIB, part.used.0 / MIB)
     };
     assert_eq!(part(&[]), (900, 880));
     assert_eq!(part(&[100]), (800, 780), "what the other leaves");

@@ -50,6 +50,14 @@ impl Cgroup {
         }
     }
 
+    /// The soft limit of v2; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Cgroup::limit`].
+    pub fn high(&self) -> Result<Option<Bytes>> {
+        Ok(self.number_of("memory.high")?.map(Bytes))
+    }
+
     /// How readily anonymous memory goes to swap (0 to 200), v1 only.
     ///
     /// # Errors

@@ -17,8 +17,8 @@ impl Cgroup {
     /// Makes the kernel reclaim about so much from this group. Returns by how much its usage
     /// fell, which is less if a program allocates meanwhile. Clean and paged-out pages go first.
     /// Blocks (0.24 ms/MiB from the swap cache, 2-4 ms/MiB if pages must be written), so call it
-    /// from a worker thread. In version 1 the limit is lowered in steps of 16 MiB and restored
-    /// after each, also on errors and panics. A caller that may be killed in between must save the
+    /// from a worker thread. In version 1, and before Linux 5.19, a limit is lowered in steps of 16 MiB and
+    /// restored after each, also on errors and panics. A caller that may be killed in between must save the
     /// limit and set it again when it restarts.
     ///
     /// # Errors
@@ -45,8 +45,14 @@ impl Cgroup {
             }
             let step = (now - goal).min(STEP);
             let progress = match self.version {
-                Version::V1 => self.dip(now, step)?,
-                Version::V2 => self.ask_reclaim(step, swappiness)?,
+                Version::V1 => self.dip(self.limit()?, "memory.limit_in_bytes", now, step)?,
+                Version::V2 => match self.ask_reclaim(step, swappiness) {
+                    // Before Linux 5.19.
+                    Err(error) if error.is_absent() => {
+                        self.dip(self.high()?, "memory.high", now, step)?
+                    }
+                    asked => asked?,
+                },
             };
             fruitless = if progress { 0 } else { fruitless + 1 };
         }
@@ -72,10 +78,15 @@ impl Cgroup {
         }
     }
 
-    /// Lowers the limit for a moment. Returns whether the kernel could; the old limit is restored
+    /// Lowers the limit in `file` for a moment. Returns whether the kernel could; the old limit is restored
     /// in either case.
-    fn dip(&self, usage: Bytes, step: Bytes) -> Result<bool> {
-        let limit = self.limit()?;
+    fn dip(
+        &self,
+        limit: Option<Bytes>,
+        file: &'static str,
+        usage: Bytes,
+        step: Bytes,
+    ) -> Result<bool> {
         let low = (usage - step).max(LOWEST);
         if limit.is_some_and(|l| l <= low) {
             return Ok(false);
@@ -84,7 +95,7 @@ impl Cgroup {
             cgroup: self,
             limit,
         };
-        let lowered = self.write_bytes("memory.limit_in_bytes", low);
+        let lowered = self.write_bytes(file, low);
         drop(restore);
         match lowered {
             Ok(()) => Ok(true),
@@ -111,7 +122,11 @@ struct Restore<'c> {
 impl Drop for Restore<'_> {
     fn drop(&mut self) {
         for _ in 0..TRIES {
-            if self.cgroup.set_limit(self.limit).is_ok() {
+            let restored = match self.cgroup.version() {
+                Version::V1 => self.cgroup.set_limit(self.limit).map(|_| ()),
+                Version::V2 => self.cgroup.set_high(self.limit),
+            };
+            if restored.is_ok() {
                 return;
             }
         }

@@ -52,15 +52,19 @@ impl Stat {
     /// instead of the plain ones.
     pub fn parse(text: &[u8], version: Version, hierarchical: bool) -> Stat {
         let mut stat = Stat::default();
+        let totals = version == Version::V1 && hierarchical;
         for line in lines(text) {
-            let Some((name, value)) = pair(line) else {
-                continue;
+            let of_all = line.strip_prefix(b"total_");
+            let line = match (version, of_all) {
+                (Version::V1, Some(line)) if totals => line,
+                (Version::V1, None) if !totals => line,
+                (Version::V2, _) => line,
+                _ => continue,
             };
-            match (version, name.strip_prefix(b"total_")) {
-                (Version::V2, _) => stat.note_v2(name, value),
-                (Version::V1, Some(name)) if hierarchical => stat.note_v1(name, value),
-                (Version::V1, None) if !hierarchical => stat.note_v1(name, value),
-                _ => {}
+            match (version, pair(line)) {
+                (Version::V1, Some((name, value))) => stat.note_v1(name, value),
+                (Version::V2, Some((name, value))) => stat.note_v2(name, value),
+                (_, None) => {}
             }
         }
         stat

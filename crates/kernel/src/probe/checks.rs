@@ -60,12 +60,11 @@ pub(super) fn cgroup_write() -> Capability {
     if !may("cgroup.procs")
         || accessat(CWD, group.dir(), Access::WRITE_OK, AtFlags::EACCESS).is_err()
     {
-        let needs = "root, or a delegated group: `systemd-run --user --scope -p Delegate=yes ...`";
+        let needs = "root, or a delegated group";
         return found("read only").lesser(Grade::Missing, needs, costs);
     }
     if !group.may_have_limited_children().unwrap_or(false) {
-        let needs = "a group that holds no processes itself: `systemd-run --user --scope -p Delegate=yes \
-                     plimsoll run -f ...` makes one for a file's programs";
+        let needs = "a group that holds no processes itself, or that holds nothing but us";
         return found("processes in our group").lesser(Grade::Missing, needs, costs);
     }
     found("groups may be made below ours")

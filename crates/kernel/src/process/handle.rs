@@ -32,6 +32,25 @@ const MAX_STATUS: usize = 1 << 20;
 /// The most threads of a process that are looked at.
 const MAX_THREADS: usize = 65_536;
 
+/// The program of a process, which an exec changes: the kernel places the stack anew, and the file may be
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Address at which the stack begins.
+    stack: u64,
+    /// The executable: the device's numbers and the inode.
+    file: FileNumbers,
+}
+
+/// A file: major and minor number of its device, and its inode.
+type FileNumbers = (u32, u32, u64);
+
+/// The file at a path of `/proc`. Asks no server that it may be behind.
+fn numbers_at(path: PathBuf) -> Option<FileNumbers> {
+    let stat = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
+}
+
 /// A process that was alive when it was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle {
@@ -75,14 +94,22 @@ impl Handle {
     /// Whether it has our root and our mounts, so that a path means the same to both. Asks no server that
     /// a root may be behind.
     pub fn sees_our_files(&self) -> bool {
-        let file = |path: PathBuf| {
-            let known = AtFlags::STATX_DONT_SYNC;
-            let stat = statx(CWD, path, known, StatxFlags::INO).ok()?;
-            Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
-        };
         ["ns/mnt", "root"].into_iter().all(|name| {
-            let theirs = file(self.path(name));
-            theirs.is_some() && theirs == file(place("self", name))
+            let theirs = numbers_at(self.path(name));
+            theirs.is_some() && theirs == numbers_at(place("self", name))
+        })
+    }
+
+    /// The program that it runs, to be compared with that of another moment. Equal ones are the same program,
+    /// unless addresses are not random (`personality(2)`) and it started itself again. `None` where that is
+    /// hidden, and when it has ended.
+    pub fn image(&self) -> Option<Image> {
+        let stat = self.stat().ok()?;
+        let is_shown = stat.start_time == self.started && stat.stack > 0;
+        let file = numbers_at(proc_path(self.pid, "exe")).filter(|_| is_shown)?;
+        Some(Image {
+            stack: stat.stack,
+            file,
         })
     }
 

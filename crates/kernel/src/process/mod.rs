@@ -7,6 +7,7 @@
 //! | module | is |
 //! |---|---|
 //! | `handle` | a process by its number and start time |
+//! | `watched` | a process that is looked at many times in a second |
 //! | `own` | readings of this process about itself |
 //! | `proc_path` | where `/proc` shows a process whose first thread has ended |
 //! | `tree` | a process and all its descendants |
@@ -19,9 +20,10 @@ mod parse;
 mod proc_path;
 mod stacks;
 mod tree;
+mod watched;
 
 pub(crate) use handle::MAX_MAPS;
-pub use handle::{Handle, variable_of};
+pub use handle::{Handle, Image, variable_of};
 pub use parse::{
     Faults, Memory, Stat, Statm, Status, StatusIds, parse_stat, parse_statm, parse_status,
     parse_status_ids, parse_status_signals,
@@ -31,7 +33,8 @@ pub(crate) use proc_path::{by_thread, text_through, through};
 pub use stacks::{
     StackPointers, parse_stack_limit, parse_stack_pointer, stack_limit, stack_pointers,
 };
-pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within, numbers};
+pub use tree::{Totals, Walk, descendants, descendants_where, descendants_within, newest, numbers};
+pub use watched::Watched;
 
 use crate::reader::Reader;
 use crate::{Error, Result, sandbox};
@@ -352,7 +355,7 @@ pub fn boot() -> String {
 
 fn read_stat(reader: &Reader) -> Result<Stat> {
     let mut buffer = [0; 1024];
-    let text = reader.read(&mut buffer)?;
+    let text = reader.read_line(&mut buffer)?;
     parse_stat(text).ok_or_else(|| Error::Broken {
         path: reader.path().to_path_buf(),
         why: "fewer fields than documented",

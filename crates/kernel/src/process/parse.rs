@@ -73,6 +73,8 @@ pub struct Stat {
     pub threads: u64,
     /// Clock ticks after boot at which it started.
     pub start_time: u64,
+    /// Address at which its stack begins; 0 where that is hidden from us.
+    pub stack: u64,
 }
 
 impl Stat {
@@ -111,6 +113,8 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
             parent = i32::try_from(*slot).unwrap_or(0);
         }
     }
+    // Five fields lie between the start time and the stack.
+    let stack = fields.nth(5).and_then(number).unwrap_or(0);
     let field = |n: usize| numbers[n - 4];
     Some(Stat {
         state,
@@ -125,6 +129,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         user_ticks: field(14),
         threads: field(20),
         start_time: field(22),
+        stack,
     })
 }
 
@@ -141,7 +146,8 @@ pub fn parse_statm(text: &[u8], page: Bytes) -> Option<Statm> {
 /// Parses the memory of `/proc/PID/status`; a kernel thread has none.
 pub fn parse_status(text: &[u8]) -> Memory {
     let mut memory = Memory::default();
-    for line in lines(text) {
+    let may_tell = |line: &&[u8]| matches!(line.first(), Some(b'R' | b'V'));
+    for line in lines(text).filter(may_tell) {
         match pair(line) {
             Some((b"RssAnon", n)) => memory.anon = Bytes(n),
             Some((b"RssFile", n)) => memory.file = Bytes(n),

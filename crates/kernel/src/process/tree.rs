@@ -11,6 +11,9 @@ const MAX_CHILDREN: usize = 1 << 20;
 /// The most threads that are looked at on behalf of one program, [`descendants_where`].
 const MAX_THREADS: usize = 65_536;
 
+/// Longest `/proc/loadavg` that is read, bytes.
+const MAX_LOAD: usize = 256;
+
 /// Sums over a tree of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -243,6 +246,14 @@ fn append_children(
         }
     }
     Ok(true)
+}
+
+/// The number that a new process or thread of our namespace got last (`proc.rst` 1.8, `loadavg`). While it
+/// stays the same, no process has a child that it did not have before. `None` if it cannot be read.
+pub fn newest() -> Option<u64> {
+    let mut text = Vec::new();
+    read_text(std::path::Path::new("/proc/loadavg"), MAX_LOAD, &mut text).ok()?;
+    number(words(text.trim_ascii()).last()?)
 }
 
 /// The numbers of all processes that `/proc` shows us, in no order.

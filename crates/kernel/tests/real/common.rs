@@ -2,6 +2,7 @@
 //! their own.
 
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, programs, skip};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// A cgroup with this limit. If none can be made, says why and returns `None`.
 pub(crate) fn group(name: &str, limit: Option<u64>) -> Option<TestCgroup> {
-    match TestCgroup::new(name, limit) {
+    match TestCgroup::new(name, limit.map(Bytes)) {
         Ok(group) => Some(group),
         Err(e) => {
             skip(format_args!("no cgroup of our own here: {e}"));
@@ -30,7 +31,7 @@ pub(crate) fn group(name: &str, limit: Option<u64>) -> Option<TestCgroup> {
 
 /// A swap file of this many bytes. If none can be made, says why and returns `None`.
 pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
-    match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), bytes) {
+    match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes(bytes)) {
         Ok(file) => Some(file),
         Err(e) => {
             skip(format_args!("no swap file of our own here: {e}"));

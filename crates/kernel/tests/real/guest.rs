@@ -3,7 +3,7 @@
 //! downloaded one.
 
 use crate::common::alone;
-use plimsoll_testbed::guest::run_under_version_2;
+use plimsoll_testbed::guest::{run_in_user_mode, run_under_version_2};
 use std::path::Path;
 
 #[test]
@@ -11,4 +11,12 @@ fn everything_holds_under_version_2() {
     let _one = alone();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     run_under_version_2("guest", scratch, "", &[]);
+}
+
+/// Linux 6.1 without pressure stall information, `PAGEMAP_SCAN` and the multi-generational LRU.
+#[test]
+fn everything_holds_in_user_mode() {
+    let _one = alone();
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    run_in_user_mode("user", scratch, "");
 }

@@ -15,7 +15,7 @@ fn the_tightest_of_nested_limits_binds_and_changes_are_followed() {
     let Some(outer) = group("nested", Some(96 * MIB)) else {
         return;
     };
-    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(200 * MIB)) else {
+    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(Bytes::mib(200))) else {
         skip("no groups within groups here");
         return;
     };
@@ -64,7 +64,7 @@ fn what_can_be_paged_out_is_what_every_group_above_allows() {
     let Some(outer) = group("pageable", Some(128 * MIB)) else {
         return;
     };
-    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(64 * MIB)) else {
+    let Ok(inner) = TestCgroup::below(outer.cgroup(), "inner", Some(Bytes::mib(64))) else {
         skip("no groups within groups here");
         return;
     };
@@ -338,10 +338,10 @@ fn guards_clean_up_when_a_test_panics() {
     drop(probe);
     let (tell, hear) = std::sync::mpsc::channel();
     let failed = std::thread::spawn(move || {
-        let group = TestCgroup::new("panic", Some(64 * MIB)).unwrap();
+        let group = TestCgroup::new("panic", Some(Bytes::mib(64))).unwrap();
         let swap = plimsoll_testbed::SwapFile::new(
             std::path::Path::new(env!("CARGO_TARGET_TMPDIR")),
-            16 * MIB,
+            Bytes::mib(16),
         )
         .ok();
         let child = start(&["tree", "--depth", "2", "--width", "2"], Some(&group));

@@ -7,6 +7,7 @@ use plimsoll_kernel::smaps::{Addresses, areas};
 use plimsoll_map::{Kind, Options, Watch};
 use plimsoll_testbed::java::{javac, jdks};
 use plimsoll_testbed::{SwapFile, children, skip};
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Swap of our own, or a message why there is none.
 fn swap() -> Option<SwapFile> {
-    let swap = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 << 20);
+    let swap = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(256));
     swap.map_err(|error| skip(format_args!("no swap of our own: {error}")))
         .ok()
 }

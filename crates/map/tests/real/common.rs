@@ -3,6 +3,7 @@
 
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, children, programs, skip};
+use plimsoll_unit::Bytes;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,14 +19,14 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// A group with a limit, or a message why there is none.
 pub(crate) fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    TestCgroup::new(name, Some(limit))
+    TestCgroup::new(name, Some(Bytes(limit)))
         .map_err(|e| skip(format_args!("no cgroup of our own here: {e}")))
         .ok()
 }
 
 /// Swap of our own, or a message why there is none.
 pub(crate) fn swap(bytes: u64) -> Option<SwapFile> {
-    SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), bytes)
+    SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes(bytes))
         .map_err(|e| skip(format_args!("no swap file of our own here: {e}")))
         .ok()
 }

@@ -64,7 +64,7 @@ pub(crate) fn key_of(path: &Path) -> FileKey {
 }
 
 pub(crate) fn group(name: &str, limit: u64) -> Option<TestCgroup> {
-    match TestCgroup::new(name, Some(limit)) {
+    match TestCgroup::new(name, Some(Bytes(limit))) {
         Ok(group) => Some(group),
         Err(error) => {
             skip(error);

@@ -8,7 +8,7 @@ use plimsoll_pin::allowance::Bound;
 use plimsoll_pin::limits::Limit;
 use plimsoll_pin::report::State;
 use plimsoll_testbed::{Child, SwapFile, TestCgroup, skip};
-use plimsoll_unit::MIB;
+use plimsoll_unit::{Bytes, MIB};
 use std::path::Path;
 
 #[test]
@@ -85,7 +85,7 @@ const HOG: u64 = 116 * MIB;
 /// A group whose programs may have at most this much in swap. `None` where that cannot be bounded.
 fn group_with_little_swap(name: &str) -> Option<(TestCgroup, SwapFile)> {
     let group = group(name, LIMIT)?;
-    let swap = match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), 256 * MIB) {
+    let swap = match SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(256)) {
         Ok(swap) => swap,
         Err(error) => {
             skip(error);

@@ -12,30 +12,30 @@ pub fn reserve(capacity: Bytes) -> Bytes {
     (capacity / 16).clamp(Bytes::mib(1), Bytes::mib(32))
 }
 
-/// The bound of a heap and the distance to it. Bytes.
+/// The bound of a heap and the distance to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// No known bound.
     None,
     /// A broker's grant: the largest size of the heap.
-    Granted(u64),
+    Granted(Bytes),
     /// The machine or a group. Free memory includes the resident free memory of the heap.
     Domain {
         /// Its whole memory.
-        capacity: u64,
+        capacity: Bytes,
         /// Its free memory.
-        free: u64,
+        free: Bytes,
     },
     /// A domain where nothing can be paged out: a process that exceeds the capacity is killed.
     Cliff {
         /// Free memory, including the resident free memory of the heap.
-        left: u64,
+        left: Bytes,
         /// The part of `left` that is not reserved for large objects that were not touched yet.
-        free: u64,
+        free: Bytes,
         /// The part of `left` that stays for other memory.
-        margin: u64,
+        margin: Bytes,
         /// A broker's grant in addition; the maximum when there is none.
-        granted: u64,
+        granted: Bytes,
     },
 }
 
@@ -87,40 +87,35 @@ impl Beside {
 }
 
 impl Bound {
-    /// Bytes by which a heap with this much resident memory may grow.
-    pub fn room(&self, resident: u64) -> u64 {
+    /// By how much a heap with this much resident memory may grow.
+    pub fn room(&self, resident: Bytes) -> Bytes {
         match *self {
-            Bound::None => u64::MAX,
-            Bound::Granted(heap) => heap.saturating_sub(resident),
+            Bound::None => Bytes::MAX,
+            Bound::Granted(heap) => heap - resident,
             // Other programs want some of it as well, and the kernel begins to reclaim before all
             // is used.
-            Bound::Domain { capacity, free } => {
-                free.saturating_sub(reserve(Bytes(capacity)).0) / 4 * 3
-            }
+            Bound::Domain { capacity, free } => (free - reserve(capacity)) / 4 * 3,
             Bound::Cliff {
                 free,
                 margin,
                 granted,
                 ..
-            } => {
-                let room = free.saturating_sub(margin) / 4 * 3;
-                room.min(granted.saturating_sub(resident))
-            }
+            } => ((free - margin) / 4 * 3).min(granted - resident),
         }
     }
 
-    /// Bytes that a heap may always take when it has no place for an object after a collection,
+    /// Memory that a heap may always take when it has no place for an object after a collection,
     /// where an excess kills; `None` elsewhere.
-    pub fn last(&self) -> Option<u64> {
+    pub fn last(&self) -> Option<Bytes> {
         match *self {
-            Bound::Cliff { left, margin, .. } => Some(left.saturating_sub(margin / 2) / LAST_PART),
+            Bound::Cliff { left, margin, .. } => Some((left - margin / 2) / LAST_PART),
             _ => None,
         }
     }
 
     /// The bound after the heap has taken `more` bytes (released them if negative).
     pub fn after(self, more: i64) -> Bound {
-        let without = |bytes: u64| bytes.saturating_add_signed(-more);
+        let without = |bytes: Bytes| Bytes(bytes.0.saturating_add_signed(-more));
         match self {
             Bound::Cliff {
                 left,

@@ -19,9 +19,9 @@ const MOST_UNUSED: Bytes = Bytes::mib(24);
 /// at once.
 const MOST_RELEASED: Bytes = Bytes::mib(32);
 
-/// Bytes that a heap may always allocate between two collections; for a larger heap, this part of
-/// its resident memory (one in `LEAST_PART`).
-const LEAST: u64 = 1 << 20;
+/// Memory that a heap may always allocate between two collections; for a larger heap, this part of its
+/// resident memory (one in `LEAST_PART`).
+const LEAST: Bytes = Bytes::mib(1);
 const LEAST_PART: u64 = 16;
 
 /// To grow, a heap pages out at most one part in this many of itself at a time.
@@ -56,39 +56,38 @@ pub fn late_surprise(capacity: Bytes) -> Bytes {
     (capacity / 8 * 5).min(MOST_SURPRISE)
 }
 
-/// State after a collection. Bytes.
+/// State after a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The collection. Its `live` counts the part of the heap that is in use and resident.
     pub ended: Ended,
     /// Holes in the used part of the heap. They are filled before the heap grows.
-    pub holes: u64,
+    pub holes: Bytes,
     /// The bound of the heap.
     pub bound: Bound,
 }
 
-/// Orders until the next collection. Bytes.
+/// Orders until the next collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Room for the growth that the collector's rule wants.
-    room: u64,
-    /// Bytes by which the heap exceeds its bound already.
-    debt: u64,
-    /// Bytes that may be allocated even without room.
-    least: u64,
+    room: Bytes,
+    /// By how much the heap exceeds its bound already.
+    debt: Bytes,
+    /// Allocated even without room.
+    least: Bytes,
     /// Room for a heap that would grow by more than the collector's rule wants.
-    pub most: u64,
-    /// Bytes to page out, cold pages first, because there is no room for them.
-    pub shed: u64,
+    pub most: Bytes,
+    /// Memory to page out, cold pages first, because there is no room for them.
+    pub shed: Bytes,
     /// Memory is short: free memory must be given back and the limit kept.
     pub short: bool,
 }
 
 impl Decision {
-    /// Bytes by which the heap may grow after `shed` bytes were paged out.
-    pub fn growth(&self, shed: u64) -> u64 {
-        let shed = shed.saturating_sub(self.debt);
-        self.room.saturating_add(shed).max(self.least)
+    /// By how much the heap may grow after `shed` was paged out.
+    pub fn growth(&self, shed: Bytes) -> Bytes {
+        (self.room + (shed - self.debt)).max(self.least)
     }
 }
 
@@ -109,58 +108,58 @@ impl Footprint {
             Bound::Granted(heap) => {
                 self.sizing = DropIn::default();
                 let wanted = seen.ended.growth.min(most.max(least));
-                (most, wanted, seen.ended.live.saturating_sub(heap))
+                (most, wanted, seen.ended.live - heap)
             }
-            Bound::None => (self.within_sizing(seen, u64::MAX), seen.ended.growth, 0),
+            Bound::None => (
+                self.within_sizing(seen, Bytes::MAX),
+                seen.ended.growth,
+                Bytes::ZERO,
+            ),
             Bound::Cliff { .. } => return self.before_a_cliff(seen, most),
             Bound::Domain { capacity, .. } => {
                 let room = self.within_sizing(seen, capacity).min(most);
-                (room, seen.ended.growth, 0)
+                (room, seen.ended.growth, Bytes::ZERO)
             }
         };
-        let missing = wanted.saturating_sub(room).min(seen.ended.live / SHED_PART);
+        let missing = (wanted - room).min(seen.ended.live / SHED_PART);
         let short = room < seen.ended.growth;
         Decision {
             room,
             most: most.max(least),
             // Holes allow progress as well, but where memory is short some of them are in swap.
-            least: if short {
-                least
-            } else {
-                least.saturating_sub(seen.holes)
-            },
+            least: if short { least } else { least - seen.holes },
             debt,
-            shed: missing.saturating_add(debt),
+            shed: missing + debt,
             short,
         }
     }
 
     /// Decides where nothing can be paged out. Holes allow progress; for the rest a heap takes a
     /// part of what is left, repeatedly.
-    fn before_a_cliff(&mut self, seen: &Seen, most: u64) -> Decision {
+    fn before_a_cliff(&mut self, seen: &Seen, most: Bytes) -> Decision {
         self.sizing = DropIn::default();
-        let progress = least(seen.ended.live).min(seen.bound.last().unwrap_or(0));
-        let least = progress.saturating_sub(seen.holes).min(seen.ended.growth);
+        let progress = least(seen.ended.live).min(seen.bound.last().unwrap_or_default());
+        let least = (progress - seen.holes).min(seen.ended.growth);
         Decision {
             room: most.min(seen.ended.growth),
             most: most.max(least),
             least,
-            debt: 0,
-            shed: 0,
+            debt: Bytes::ZERO,
+            shed: Bytes::ZERO,
             short: most < seen.ended.growth,
         }
     }
 
     /// Growth that the policy allows, of what the collector's rule wants.
-    fn within_sizing(&mut self, seen: &Seen, capacity: u64) -> u64 {
-        self.sizing.bounded(capacity.max(1));
+    fn within_sizing(&mut self, seen: &Seen, capacity: Bytes) -> Bytes {
+        self.sizing.bounded(capacity.max(Bytes(1)));
         self.sizing.ended(&seen.ended);
-        let room = self.sizing.size().saturating_sub(seen.ended.live);
+        let room = self.sizing.size() - seen.ended.live;
         seen.ended.growth.min(room)
     }
 }
 
-fn least(resident: u64) -> u64 {
+fn least(resident: Bytes) -> Bytes {
     (resident / LEAST_PART).max(LEAST)
 }
 

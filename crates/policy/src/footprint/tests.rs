@@ -6,22 +6,22 @@ use proptest::prelude::*;
 
 fn seen(bound: Bound, stalls: u64) -> Seen {
     let ended = Ended {
-        live: 160 * MIB,
-        growth: 100 * MIB,
+        live: Bytes::mib(160),
+        growth: Bytes::mib(100),
         stalls,
         ..Ended::default()
     };
     Seen {
         ended,
-        holes: 0,
+        holes: Bytes::ZERO,
         bound,
     }
 }
 
 fn domain(free: u64) -> Bound {
     Bound::Domain {
-        capacity: 512 * MIB,
-        free: free * MIB,
+        capacity: Bytes::mib(512),
+        free: Bytes::mib(free),
     }
 }
 
@@ -29,8 +29,8 @@ fn domain(free: u64) -> Bound {
 fn after(footprint: &mut Footprint, seen: &Seen) -> (u64, u64, bool) {
     let decision = footprint.after(seen);
     (
-        decision.growth(0) / MIB,
-        decision.shed / MIB,
+        decision.growth(Bytes::ZERO).0 / MIB,
+        decision.shed.0 / MIB,
         decision.short,
     )
 }
@@ -52,10 +52,14 @@ fn it_stays_a_reserve_below_what_is_free_and_sheds_the_rest() {
 #[test]
 fn what_there_is_room_for_is_said_even_if_a_heap_would_grow_by_less() {
     let most = |bound| Footprint::default().after(&seen(bound, 0)).most;
-    assert_eq!(most(Bound::None), u64::MAX);
-    assert_eq!(most(Bound::Granted(400 * MIB)), 240 * MIB);
-    assert_eq!(most(domain(232)), 150 * MIB);
-    assert_eq!(most(domain(0)), 10 * MIB, "as much as may be in any case");
+    assert_eq!(most(Bound::None), Bytes::MAX);
+    assert_eq!(most(Bound::Granted(Bytes::mib(400))), Bytes::mib(240));
+    assert_eq!(most(domain(232)), Bytes::mib(150));
+    assert_eq!(
+        most(domain(0)),
+        Bytes::mib(10),
+        "as much as may be in any case"
+    );
 }
 
 #[test]
@@ -67,27 +71,33 @@ fn it_always_makes_progress() {
 #[test]
 fn holes_are_progress_while_memory_is_not_short() {
     let mut footprint = Footprint::default();
-    let holes = |bytes| {
+    let holes = |mib| {
         let mut seen = seen(Bound::None, 0);
-        (seen.ended.growth, seen.holes) = (0, bytes);
+        (seen.ended.growth, seen.holes) = (Bytes::ZERO, Bytes::mib(mib));
         seen
     };
-    assert_eq!(footprint.after(&holes(0)).growth(0), 10 * MIB);
-    assert_eq!(footprint.after(&holes(4 * MIB)).growth(0), 6 * MIB);
-    assert_eq!(footprint.after(&holes(90 * MIB)).growth(0), 0);
+    assert_eq!(
+        footprint.after(&holes(0)).growth(Bytes::ZERO),
+        Bytes::mib(10)
+    );
+    assert_eq!(
+        footprint.after(&holes(4)).growth(Bytes::ZERO),
+        Bytes::mib(6)
+    );
+    assert_eq!(footprint.after(&holes(90)).growth(Bytes::ZERO), Bytes::ZERO);
     let short = Seen {
-        holes: 90 * MIB,
+        holes: Bytes::mib(90),
         ..seen(domain(0), 0)
     };
-    assert_eq!(footprint.after(&short).growth(0), 10 * MIB);
+    assert_eq!(footprint.after(&short).growth(Bytes::ZERO), Bytes::mib(10));
 }
 
 #[test]
 fn what_a_broker_grants_is_used() {
     let mut footprint = Footprint::default();
-    let much = seen(Bound::Granted(400 * MIB), 5);
+    let much = seen(Bound::Granted(Bytes::mib(400)), 5);
     assert_eq!(after(&mut footprint, &much), (240, 0, false));
-    let little = seen(Bound::Granted(100 * MIB), 0);
+    let little = seen(Bound::Granted(Bytes::mib(100)), 0);
     assert_eq!(after(&mut footprint, &little), (10, 70, true));
 }
 
@@ -97,31 +107,35 @@ fn what_a_broker_grants_is_used() {
 fn on_a_cliff_it_fills_holes_first_and_pages_nothing_out() {
     let cliff = |free, granted, holes| {
         let bound = Bound::Cliff {
-            left: free * MIB,
-            free: free * MIB,
-            margin: 32 * MIB,
+            left: Bytes::mib(free),
+            free: Bytes::mib(free),
+            margin: Bytes::mib(32),
             granted,
         };
-        let holes = holes * MIB;
+        let holes = Bytes::mib(holes);
         let decision = Footprint::default().after(&Seen {
             holes,
             ..seen(bound, 3)
         });
-        assert_eq!((decision.shed, decision.debt), (0, 0));
-        (decision.growth(0) / MIB, decision.short)
+        assert_eq!(decision.shed + decision.debt, Bytes::ZERO);
+        (decision.growth(Bytes::ZERO).0 / MIB, decision.short)
     };
-    assert_eq!(cliff(300, u64::MAX, 0), (100, false));
-    assert_eq!(cliff(72, u64::MAX, 0), (30, true));
-    assert_eq!(cliff(300, 200 * MIB, 0), (40, true), "a broker says so");
-    assert_eq!(cliff(32, u64::MAX, 20), (0, true));
+    assert_eq!(cliff(300, Bytes::MAX, 0), (100, false));
+    assert_eq!(cliff(72, Bytes::MAX, 0), (30, true));
     assert_eq!(
-        cliff(32, u64::MAX, 0),
+        cliff(300, Bytes::mib(200), 0),
+        (40, true),
+        "a broker says so"
+    );
+    assert_eq!(cliff(32, Bytes::MAX, 20), (0, true));
+    assert_eq!(
+        cliff(32, Bytes::MAX, 0),
         (4, true),
         "a quarter of what is left"
     );
-    assert_eq!(cliff(32, u64::MAX, 3), (1, true), "with holes");
+    assert_eq!(cliff(32, Bytes::MAX, 3), (1, true), "with holes");
     assert_eq!(
-        cliff(16, u64::MAX, 0),
+        cliff(16, Bytes::MAX, 0),
         (0, true),
         "but for half of the margin"
     );
@@ -138,27 +152,27 @@ fn a_margin_is_left_to_what_grows_until_that_ends() {
     let mut beside = Beside::default();
     let (capacity, mut now) = (Bytes::mib(512), Nanos::ZERO);
     let least = Bytes::mib(32);
-    let mut after = |milliseconds: u64, bytes: u64| {
+    let mut after = |milliseconds: u64, bytes: Bytes| {
         now += Nanos::millis(milliseconds);
-        beside.look(now, Bytes(bytes));
+        beside.look(now, bytes);
         beside.margin(capacity)
     };
-    assert_eq!(after(0, 10 * MIB), least);
+    assert_eq!(after(0, Bytes::mib(10)), least);
     assert_eq!(
-        after(1, 20 * MIB),
+        after(1, Bytes::mib(20)),
         least,
         "in so little time nothing is told"
     );
-    let growing = after(99, 14 * MIB);
+    let growing = after(99, Bytes::mib(14));
     assert_eq!(growing, least + Bytes::mib(10), "40 MiB in a second");
-    let half = after(1000, 14 * MIB);
+    let half = after(1000, Bytes::mib(14));
     assert!(
         (least + Bytes::mib(4)..least + Bytes::mib(6)).contains(&half),
         "{half}"
     );
-    assert!(after(20_000, 5 * MIB) < least + Bytes::mib(1));
+    assert!(after(20_000, Bytes::mib(5)) < least + Bytes::mib(1));
     assert_eq!(
-        after(100, 400 * MIB),
+        after(100, Bytes::mib(400)),
         least + Bytes::mib(64),
         "no more than an 8th"
     );
@@ -185,18 +199,20 @@ fn of_a_small_limit_threshold_and_low_water_are_the_papers() {
 proptest! {
     #[test]
     fn growth_is_bounded_by_the_usual_the_room_and_progress(
-        resident in 0u64..1 << 40, growth in 0u64..1 << 40, free in any::<u64>(), capacity in any::<u64>(),
+        resident in 0u64..1 << 40, growth in 0u64..1 << 40, free: u64, capacity: u64,
         stalls in proptest::collection::vec(0u64..2, 1..20),
     ) {
         let mut footprint = Footprint::default();
+        let (resident, growth) = (Bytes(resident), Bytes(growth));
+        let (free, capacity) = (Bytes(free), Bytes(capacity));
         for stalls in stalls {
             let bound = Bound::Domain { capacity, free };
             let ended = Ended { live: resident, growth, stalls, ..Ended::default() };
-            let decision = footprint.after(&Seen { ended, holes: 0, bound });
+            let decision = footprint.after(&Seen { ended, holes: Bytes::ZERO, bound });
             let least = least(resident);
-            prop_assert!(decision.growth(0) >= least);
-            prop_assert!(decision.growth(0) <= growth.max(least));
-            prop_assert!(decision.growth(0) <= free.max(least));
+            prop_assert!(decision.growth(Bytes::ZERO) >= least);
+            prop_assert!(decision.growth(Bytes::ZERO) <= growth.max(least));
+            prop_assert!(decision.growth(Bytes::ZERO) <= free.max(least));
             prop_assert!(decision.growth(decision.shed) <= growth.max(least));
         }
     }

@@ -25,58 +25,59 @@
 //!   [`in_vain`](super::Parameters::in_vain).
 
 use super::{Ended, Kind, Ratios, Sizing};
+use plimsoll_unit::{Bytes, Nanos};
 
 /// This many collections of a heap of the least size must be stalled, one after the other, before the least
 /// size grows. The first ones may only bring back what went to swap before.
 const TRIES: u32 = 4;
 
-/// A heap's limit, in bytes, from one collection to the next.
+/// A heap's limit, from one collection to the next.
 #[derive(Clone, Debug)]
 pub struct IslaVista {
     ratios: Ratios,
     /// The most that the limit may ever be.
-    most: u64,
-    limit: u64,
-    /// Bytes that surely live: those found by the last full collection, and no more than were in use after
-    /// the last nursery collection; 0 before the first full collection.
-    live: u64,
+    most: Bytes,
+    limit: Bytes,
+    /// The memory that surely lives: found by the last full collection, and no more than was in use
+    /// after the last nursery collection; 0 before the first full collection.
+    live: Bytes,
     /// A full collection has ended.
     examined: bool,
-    /// The limit and the bytes in use at the last collection without stalls.
-    last_limit: u64,
-    last_reserved: u64,
+    /// The limit and the memory in use at the last collection without stalls.
+    last_limit: Bytes,
+    last_reserved: Bytes,
     /// The base of steps, bytes: each is a fraction of it.
     step_base: f64,
     /// Least allocation between two collections, as a fraction of the live data.
     least: f64,
     /// Collections of a heap of the least size that were stalled, one after the other.
     in_vain: u32,
-    /// When the last collection ended, or the heap began, ns.
-    ended: u64,
+    /// When the last collection ended, or the heap began.
+    ended: Nanos,
 }
 
 impl IslaVista {
-    /// A heap that starts with `limit` bytes and may grow to `most` bytes, at time 0.
-    pub fn new(ratios: Ratios, limit: u64, most: u64) -> IslaVista {
+    /// A heap that starts with `limit` and may grow to `most`, at time 0.
+    pub fn new(ratios: Ratios, limit: Bytes, most: Bytes) -> IslaVista {
         let limit = limit.min(most);
         IslaVista {
             ratios,
             most,
             limit,
-            live: 0,
+            live: Bytes::ZERO,
             examined: false,
             last_limit: limit,
-            last_reserved: 0,
-            step_base: (most - limit) as f64,
+            last_reserved: Bytes::ZERO,
+            step_base: (most - limit).0 as f64,
             least: ratios.parameters().least,
             in_vain: 0,
-            ended: 0,
+            ended: Nanos::ZERO,
         }
     }
 
-    /// The heap begins at this time instead, ns.
+    /// The heap begins at this time instead.
     #[must_use]
-    pub fn beginning(self, now: u64) -> IslaVista {
+    pub fn beginning(self, now: Nanos) -> IslaVista {
         IslaVista { ended: now, ..self }
     }
 
@@ -84,29 +85,31 @@ impl IslaVista {
     /// they cost the program so little of its time since the last collection that no smaller heap is worth
     /// it. Where nobody measured them, they may have cost anything.
     fn stalled(&self, ended: &Ended) -> f64 {
-        let since = ended.now.saturating_sub(self.ended) as f64;
-        if ended.stalled > 0 && ended.stalled as f64 <= since * self.ratios.parameters().ignored {
+        let since = (ended.now - self.ended).0 as f64;
+        if ended.stalled > Nanos::ZERO
+            && ended.stalled.0 as f64 <= since * self.ratios.parameters().ignored
+        {
             0.0
         } else {
             ended.stalled_part()
         }
     }
 
-    /// After a collection that left `used` bytes in use. `part`: of a step, above 0 to 1.
-    fn grow(&mut self, used: u64, part: f64) {
+    /// After a collection that left `used` in use. `part`: of a step, above 0 to 1.
+    fn grow(&mut self, used: Bytes, part: f64) {
         let ratios = self.ratios.parameters();
         self.last_limit = self.limit;
         self.last_reserved = used;
         self.in_vain = 0;
         self.least = (self.least * 0.75).max(ratios.least);
-        let full = self.most.saturating_sub(self.live) as f64;
+        let full = (self.most - self.live).0 as f64;
         self.step_base += (full - self.step_base).max(0.0) * ratios.recover * part;
-        let step = (self.step_base * ratios.grow * part) as u64;
-        self.limit = self.limit.saturating_add(step).min(self.most);
+        let step = Bytes((self.step_base * ratios.grow * part) as u64);
+        self.limit = (self.limit + step).min(self.most);
     }
 
-    /// After a collection with stalls of this weight, from 0 to 1, that left `used` bytes in use.
-    fn shrink(&mut self, used: u64, weight: f64) {
+    /// After a collection with stalls of this weight, from 0 to 1, that left `used` in use.
+    fn shrink(&mut self, used: Bytes, weight: f64) {
         let ratios = self.ratios.parameters();
         if weight == 0.0 {
             return;
@@ -114,11 +117,11 @@ impl IslaVista {
         self.limit = match ratios.cut {
             Some(part) => {
                 let base = if self.examined { self.live } else { used };
-                let nursery = self.limit.saturating_sub(base) as f64;
-                self.limit - (nursery * part * weight) as u64
+                let nursery = (self.limit - base).0 as f64;
+                self.limit - Bytes((nursery * part * weight) as u64)
             }
             None => {
-                let nursery = self.last_limit.saturating_sub(self.last_reserved);
+                let nursery = self.last_limit - self.last_reserved;
                 self.limit.min(nursery.max(self.last_reserved))
             }
         };
@@ -133,25 +136,24 @@ impl IslaVista {
         }
     }
 
-    /// The least limit, bytes.
-    fn floor(&self) -> u64 {
-        let least = (self.live as f64 * self.least) as u64;
-        self.live.saturating_add(least)
+    /// The least limit.
+    fn floor(&self) -> Bytes {
+        self.live + Bytes((self.live.0 as f64 * self.least) as u64)
     }
 }
 
 /// The corrected rule, as large as its bound until the first stall.
 impl Default for IslaVista {
     fn default() -> IslaVista {
-        IslaVista::new(Ratios::MENDED, u64::MAX, u64::MAX)
+        IslaVista::new(Ratios::MENDED, Bytes::MAX, Bytes::MAX)
     }
 }
 
 impl Sizing for IslaVista {
-    fn bounded(&mut self, most: u64) {
+    fn bounded(&mut self, most: Bytes) {
         self.most = most;
         self.limit = self.limit.min(most);
-        self.step_base = self.step_base.min(most as f64);
+        self.step_base = self.step_base.min(most.0 as f64);
     }
 
     fn ended(&mut self, ended: &Ended) {
@@ -172,7 +174,7 @@ impl Sizing for IslaVista {
     }
 
     /// At least what lives, even above the bound.
-    fn size(&self) -> u64 {
+    fn size(&self) -> Bytes {
         self.limit.max(self.live)
     }
 }
@@ -185,7 +187,7 @@ mod tests {
     use plimsoll_unit::MIB;
 
     /// The limit after a collection.
-    fn after(sizing: &mut IslaVista, stalls: u64, live: u64) -> u64 {
+    fn after(sizing: &mut IslaVista, stalls: u64, live: Bytes) -> Bytes {
         sizing.ended(&Ended {
             stalls,
             live,
@@ -194,9 +196,9 @@ mod tests {
         sizing.size()
     }
 
-    /// Runs collections of a heap in a memory of `room` bytes, with stalls whenever the limit
+    /// Runs collections of a heap in a memory of `room`, with stalls whenever the limit
     /// exceeds it. Returns the limits.
-    fn run(sizing: &mut IslaVista, room: u64, live: u64, collections: usize) -> Vec<u64> {
+    fn run(sizing: &mut IslaVista, room: Bytes, live: Bytes, collections: usize) -> Vec<Bytes> {
         (0..collections)
             .map(|_| {
                 let stalls = u64::from(sizing.size() > room);
@@ -207,32 +209,34 @@ mod tests {
 
     #[test]
     fn it_grows_in_steps_of_a_fiftieth_of_what_there_was_to_grow() {
-        let mut sizing = IslaVista::new(Ratios::PAPER, 100 * MIB, 600 * MIB);
-        assert_eq!(after(&mut sizing, 0, 40 * MIB), 110 * MIB);
-        assert_eq!(after(&mut sizing, 0, 40 * MIB), 120 * MIB);
+        let mut sizing = IslaVista::new(Ratios::PAPER, Bytes::mib(100), Bytes::mib(600));
+        assert_eq!(after(&mut sizing, 0, Bytes::mib(40)), Bytes::mib(110));
+        assert_eq!(after(&mut sizing, 0, Bytes::mib(40)), Bytes::mib(120));
         // The limit falls to the last nursery, which was below 110 MiB with 40 MiB alive. Steps are
         // a quarter from now on.
-        assert_eq!(after(&mut sizing, 3, 50 * MIB), 70 * MIB);
-        assert_eq!(after(&mut sizing, 0, 50 * MIB), 70 * MIB + 5 * MIB / 2);
+        assert_eq!(after(&mut sizing, 3, Bytes::mib(50)), Bytes::mib(70));
+        assert_eq!(after(&mut sizing, 0, Bytes::mib(50)), Bytes::mib(145) / 2);
     }
 
     #[test]
     fn the_paper_never_grows_back_and_the_mended_one_does() {
         let after_spike = |ratios| {
-            let mut sizing = IslaVista::new(ratios, 64 * MIB, 1024 * MIB);
-            run(&mut sizing, 100 * MIB, 40 * MIB, 60);
-            *run(&mut sizing, u64::MAX, 40 * MIB, 200).last().unwrap()
+            let mut sizing = IslaVista::new(ratios, Bytes::mib(64), Bytes::mib(1024));
+            run(&mut sizing, Bytes::mib(100), Bytes::mib(40), 60);
+            *run(&mut sizing, Bytes::MAX, Bytes::mib(40), 200)
+                .last()
+                .unwrap()
         };
-        assert!(after_spike(Ratios::PAPER) < 200 * MIB);
-        assert_eq!(after_spike(Ratios::MENDED), 1024 * MIB);
+        assert!(after_spike(Ratios::PAPER) < Bytes::mib(200));
+        assert_eq!(after_spike(Ratios::MENDED), Bytes::mib(1024));
     }
 
     #[test]
     fn a_stall_takes_a_part_of_the_nursery_however_much_lives() {
         let after_stall = |ratios, live: u64| {
-            let mut sizing = IslaVista::new(ratios, 160 * MIB, 160 * MIB);
-            after(&mut sizing, 0, live * MIB);
-            after(&mut sizing, 1, live * MIB) / MIB
+            let mut sizing = IslaVista::new(ratios, Bytes::mib(160), Bytes::mib(160));
+            after(&mut sizing, 0, Bytes::mib(live));
+            after(&mut sizing, 1, Bytes::mib(live)).0 / MIB
         };
         assert_eq!(after_stall(Ratios::PAPER, 100), 100, "none is left");
         assert_eq!(after_stall(Ratios::MENDED, 100), 130);
@@ -242,63 +246,67 @@ mod tests {
 
     /// The limit after the second collection in a second, which took 5 ms and was stalled for `stalled` of
     /// them.
-    fn after_stalled(ratios: Ratios, stalled: u64) -> u64 {
-        let mut sizing = IslaVista::new(ratios, 100 * MIB, 600 * MIB);
+    fn after_stalled(ratios: Ratios, stalled: Nanos) -> u64 {
+        let mut sizing = IslaVista::new(ratios, Bytes::mib(100), Bytes::mib(600));
         let mut ended = Ended {
-            now: 1_000_000_000,
-            took: 5_000_000,
-            live: 40 * MIB,
+            now: Nanos::seconds(1),
+            took: Nanos::millis(5),
+            live: Bytes::mib(40),
             ..Ended::default()
         };
         sizing.ended(&ended);
-        ended.now += 1_000_000_000;
+        ended.now += Nanos::seconds(1);
         (ended.stalls, ended.stalled) = (1, stalled);
         ended.took += stalled;
         sizing.ended(&ended);
-        sizing.size() / MIB
+        sizing.size().0 / MIB
     }
 
     #[test]
     fn twenty_microseconds_cost_nothing_and_two_hundred_milliseconds_half() {
-        assert_eq!(after_stalled(Ratios::MENDED, 20_000), 120, "grows on");
-        assert_eq!(after_stalled(Ratios::MENDED, 200_000_000), 75);
-        assert_eq!(after_stalled(Ratios::PAPER, 20_000), 60);
-        assert_eq!(after_stalled(Ratios::PAPER, 200_000_000), 60);
+        assert_eq!(
+            after_stalled(Ratios::MENDED, Nanos(20_000)),
+            120,
+            "grows on"
+        );
+        assert_eq!(after_stalled(Ratios::MENDED, Nanos::millis(200)), 75);
+        assert_eq!(after_stalled(Ratios::PAPER, Nanos(20_000)), 60);
+        assert_eq!(after_stalled(Ratios::PAPER, Nanos::millis(200)), 60);
     }
 
     /// A program that starts reads files, and may wait a little for memory meanwhile.
     #[test]
     fn the_time_before_the_first_collection_counts_as_all_other_time() {
         let after_first = |stalled| {
-            let mut sizing = IslaVista::new(Ratios::MENDED, 100 * MIB, 600 * MIB);
-            sizing = sizing.beginning(1_000_000_000);
+            let mut sizing = IslaVista::new(Ratios::MENDED, Bytes::mib(100), Bytes::mib(600));
+            sizing = sizing.beginning(Nanos::seconds(1));
             sizing.ended(&Ended {
-                now: 61_000_000_000,
-                took: 20_000_000,
-                live: 40 * MIB,
+                now: Nanos::seconds(61),
+                took: Nanos::millis(20),
+                live: Bytes::mib(40),
                 stalls: 1,
                 stalled,
                 ..Ended::default()
             });
-            sizing.size() / MIB
+            sizing.size().0 / MIB
         };
-        assert_eq!(after_first(30_000_000), 110, "a 2000th of the time");
-        assert_eq!(after_first(3_000_000_000), 70);
+        assert_eq!(after_first(Nanos::millis(30)), 110, "a 2000th of the time");
+        assert_eq!(after_first(Nanos::seconds(3)), 70);
     }
 
     /// The mature space is full of garbage, and nobody knows how much.
     #[test]
     fn a_stalled_nursery_collection_makes_a_full_one_due() {
-        let mut sizing = IslaVista::new(Ratios::MENDED, 160 * MIB, 160 * MIB);
+        let mut sizing = IslaVista::new(Ratios::MENDED, Bytes::mib(160), Bytes::mib(160));
         let mut ended = |kind, stalls, live: u64| {
-            let live = live * MIB;
+            let live = Bytes::mib(live);
             sizing.ended(&Ended {
                 kind,
                 stalls,
                 live,
                 ..Ended::default()
             });
-            sizing.size() / MIB
+            sizing.size().0 / MIB
         };
         assert_eq!(ended(Kind::Nursery, 1, 60), 110, "nothing else is known");
         assert_eq!(ended(Kind::Full, 0, 40), 110);
@@ -309,16 +317,16 @@ mod tests {
 
     #[test]
     fn a_least_heap_that_is_stalled_in_vain_becomes_larger() {
-        let mut sizing = IslaVista::new(Ratios::MENDED, 128 * MIB, 512 * MIB);
+        let mut sizing = IslaVista::new(Ratios::MENDED, Bytes::mib(128), Bytes::mib(512));
         let sizes: Vec<u64> = (0..30)
-            .map(|_| after(&mut sizing, 1, 100 * MIB) / MIB)
+            .map(|_| after(&mut sizing, 1, Bytes::mib(100)).0 / MIB)
             .collect();
         assert_eq!(sizes[..3], [125, 125, 125]);
         assert_eq!((sizes[5], *sizes.last().unwrap()), (150, 200));
         for _ in 0..200 {
-            after(&mut sizing, 0, 100 * MIB);
+            after(&mut sizing, 0, Bytes::mib(100));
         }
-        let again = after(&mut sizing, 1, 100 * MIB) / MIB;
+        let again = after(&mut sizing, 1, Bytes::mib(100)).0 / MIB;
         assert!((125..512).contains(&again), "{again}");
     }
 
@@ -335,53 +343,53 @@ mod tests {
         #[test]
         fn it_stays_between_what_lives_and_the_most(
             collections in proptest::collection::vec(
-                (0u64..3, 0u64..2000, any::<bool>(), 0u64..1 << 32),
+                (0u64..3, 0u64..2000, any::<bool>(), (0u64..1 << 32).prop_map(Nanos)),
                 1..200,
             ),
             begin in 0u64..2000,
             most in 1u64..2000,
             ratios in ratios(),
         ) {
-            let mut sizing = IslaVista::new(ratios, begin * MIB, most * MIB);
-            let mut now = 0;
+            let mut sizing = IslaVista::new(ratios, Bytes::mib(begin), Bytes::mib(most));
+            let mut now = Nanos::ZERO;
             for (stalls, live, full, stalled) in collections {
                 let kind = if full { Kind::Full } else { Kind::Nursery };
                 now += stalled;
                 let took = stalled / 2;
-                let live = live * MIB;
+                let live = Bytes::mib(live);
                 sizing.ended(&Ended { now, took, kind, live, stalls, stalled, ..Ended::default() });
                 prop_assert!(!full || sizing.size() >= live);
-                prop_assert!(sizing.size() <= (most * MIB).max(live));
+                prop_assert!(sizing.size() <= (Bytes::mib(most)).max(live));
             }
         }
 
         /// Once it has found the available room, it rarely exceeds it and uses most of it.
         #[test]
         fn it_finds_the_room_there_is(room in 100u64..900, live in 1u64..50) {
-            let mut sizing = IslaVista::new(Ratios::MENDED, 64 * MIB, 1024 * MIB);
-            run(&mut sizing, room * MIB, live * MIB, 400);
-            let limits = run(&mut sizing, room * MIB, live * MIB, 400);
-            let above = limits.iter().filter(|&&limit| limit > room * MIB).count();
-            let mean = limits.iter().sum::<u64>() / limits.len() as u64 / MIB;
+            let mut sizing = IslaVista::new(Ratios::MENDED, Bytes::mib(64), Bytes::mib(1024));
+            run(&mut sizing, Bytes::mib(room), Bytes::mib(live), 400);
+            let limits = run(&mut sizing, Bytes::mib(room), Bytes::mib(live), 400);
+            let above = limits.iter().filter(|&&limit| limit > Bytes::mib(room)).count();
+            let mean = limits.iter().copied().sum::<Bytes>().0 / limits.len() as u64 / MIB;
             prop_assert!(above * 10 <= limits.len(), "{above} of {}", limits.len());
             prop_assert!(mean * 10 >= room * 5, "{mean} of {room}");
-            let highest = limits.iter().max().unwrap() / MIB;
+            let highest = limits.iter().max().unwrap().0 / MIB;
             prop_assert!(highest * 10 <= room * 11, "{highest} of {room}");
         }
 
         /// However long a spike lasted and however deep it was, the heap is whole again afterwards.
         #[test]
         fn it_recovers_after_a_spike(spike in 1usize..400, room in 50u64..1000, live in 1u64..40) {
-            let mut sizing = IslaVista::new(Ratios::MENDED, 1024 * MIB, 1024 * MIB);
-            run(&mut sizing, room * MIB, live * MIB, spike);
-            let calm = run(&mut sizing, u64::MAX, live * MIB, 250);
-            prop_assert_eq!(calm.last(), Some(&(1024 * MIB)));
+            let mut sizing = IslaVista::new(Ratios::MENDED, Bytes::mib(1024), Bytes::mib(1024));
+            run(&mut sizing, Bytes::mib(room), Bytes::mib(live), spike);
+            let calm = run(&mut sizing, Bytes::MAX, Bytes::mib(live), 250);
+            prop_assert_eq!(calm.last(), Some(&(Bytes::mib(1024))));
         }
 
         /// A longer stall never leaves a larger heap.
         #[test]
         fn a_longer_stall_costs_no_less(one in 1u64..400_000_000, other in 1u64..400_000_000) {
-            let (short, long) = (one.min(other), one.max(other));
+            let (short, long) = (Nanos(one.min(other)), Nanos(one.max(other)));
             for ratios in [Ratios::PAPER, Ratios::MENDED] {
                 prop_assert!(after_stalled(ratios, short) >= after_stalled(ratios, long));
             }

@@ -2,20 +2,21 @@
 //! spike is over.
 
 use super::{Ended, IslaVista, Ratios, Sizing};
+use plimsoll_unit::Bytes;
 
 /// A heap that follows its collector's own rule as long as no memory of others is in danger.
 #[derive(Clone, Debug, Default)]
 pub struct AfterStalls {
-    most: u64,
-    size: u64,
+    most: Bytes,
+    size: Bytes,
     /// Live bytes at the last collection.
-    live: u64,
+    live: Bytes,
     /// Present from the first stall until the spike is over.
     stalled: Option<IslaVista>,
 }
 
 impl Sizing for AfterStalls {
-    fn bounded(&mut self, most: u64) {
+    fn bounded(&mut self, most: Bytes) {
         self.most = most;
         if let Some(stalled) = &mut self.stalled {
             stalled.bounded(most);
@@ -23,7 +24,7 @@ impl Sizing for AfterStalls {
     }
 
     fn ended(&mut self, ended: &Ended) {
-        let usual = ended.live.saturating_add(ended.growth);
+        let usual = ended.live + ended.growth;
         (self.live, self.size) = (ended.live, usual);
         if ended.stalls > 0 && self.stalled.is_none() {
             self.stalled = Some(IslaVista::new(Ratios::DROP_IN, usual, self.most));
@@ -39,7 +40,7 @@ impl Sizing for AfterStalls {
         }
     }
 
-    fn size(&self) -> u64 {
+    fn size(&self) -> Bytes {
         self.size.min(self.most.max(self.live))
     }
 }
@@ -54,14 +55,14 @@ mod tests {
     fn stalls_shrink_it_and_a_spike_is_forgotten() {
         let mut sizing = AfterStalls::default();
         let mut after = |stalls| {
-            sizing.bounded(512 * MIB);
+            sizing.bounded(Bytes::mib(512));
             sizing.ended(&Ended {
-                live: 160 * MIB,
-                growth: 100 * MIB,
+                live: Bytes::mib(160),
+                growth: Bytes::mib(100),
                 stalls,
                 ..Ended::default()
             });
-            (sizing.size() / MIB, sizing.stalled.is_some())
+            (sizing.size().0 / MIB, sizing.stalled.is_some())
         };
         assert_eq!(after(0), (260, false));
         let (size, stalled) = after(1);

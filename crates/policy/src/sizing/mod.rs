@@ -44,6 +44,8 @@ pub use isla_vista_on_stall::AfterStalls;
 pub use isla_vista_parameters::{Parameters, RatioError, Ratios};
 pub use square_root::SquareRoot;
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// The drop-in's heap while memory is not short. Its size suits the allocation rate of the program
 /// and the cost of a collection.
 pub type DropInEnough = SquareRoot;
@@ -58,14 +60,14 @@ pub type HotSpotAlone = IslaVista;
 /// The heap of a runtime on MMTk. It is as large as its maximum until the kernel stalls the program.
 pub type Mmtk = IslaVista;
 
-/// A [`HotSpotAlone`] that begins at the time `now` with `limit` bytes, because the virtual machine has sized
-/// the heap so far, and may grow to `most` bytes. The other heaps begin with `Default`.
-pub fn hotspot_alone(now: u64, limit: u64, most: u64) -> HotSpotAlone {
+/// A [`HotSpotAlone`] that begins at the time `now` with `limit`, because the virtual machine has
+/// sized the heap so far, and may grow to `most`. The other heaps begin with `Default`.
+pub fn hotspot_alone(now: Nanos, limit: Bytes, most: Bytes) -> HotSpotAlone {
     IslaVista::new(Ratios::ALL_TIME, limit, most).beginning(now)
 }
 
 /// The same by the rule as its paper prints it ([`Ratios::PAPER`]), to compare with.
-pub fn hotspot_printed(now: u64, limit: u64, most: u64) -> HotSpotAlone {
+pub fn hotspot_printed(now: Nanos, limit: Bytes, most: Bytes) -> HotSpotAlone {
     IslaVista::new(Ratios::PAPER, limit, most).beginning(now)
 }
 
@@ -79,40 +81,40 @@ pub enum Kind {
     Nursery,
 }
 
-/// A finished collection. Sizes are bytes, times nanoseconds of one clock that never goes back.
+/// A finished collection. Times are of one clock that never goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Time of its end. The heap begins at time 0, unless the policy was given another beginning.
-    pub now: u64,
+    pub now: Nanos,
     /// Time that the program was stopped for collections since the last one reported here; with
     /// [`Ratios::ALL_TIME`], all the time since then.
-    pub took: u64,
-    /// Recent cost of a collection, including what tracking writes cost the program, nanoseconds.
-    pub cost: u64,
+    pub took: Nanos,
+    /// Recent cost of a collection, including what tracking writes cost the program.
+    pub cost: Nanos,
     /// The objects that it examined.
     pub kind: Kind,
-    /// Live bytes. After a nursery collection, the bytes in use: what survived, and all that was not
+    /// Live memory. After a nursery collection, the memory in use: what survived, and all that was not
     /// examined.
-    pub live: u64,
-    /// Bytes allocated since the start of the program.
-    pub allocated: u64,
-    /// Growth until the next collection by the collector's own rule; `u64::MAX` where it has none.
-    pub growth: u64,
+    pub live: Bytes,
+    /// Memory allocated since the start of the program.
+    pub allocated: Bytes,
+    /// Growth until the next collection by the collector's own rule; [`Bytes::MAX`] where it has none.
+    pub growth: Bytes,
     /// Number of allocation stalls since the last report, in collections and between them. The papers that
     /// count those in collections only have programs that touch no new memory in between.
     pub stalls: u64,
-    /// Nanoseconds that the program waited in these stalls. 0 beside a number of stalls says that nobody
+    /// The time that the program waited in these stalls. 0 beside a number of stalls says that nobody
     /// measured it, and the stalls count as the whole collection.
-    pub stalled: u64,
+    pub stalled: Nanos,
 }
 
 impl Ended {
     /// The part of [`Ended::took`] that was spent in allocation stalls, from 0 to 1.
     pub fn stalled_part(&self) -> f64 {
         match (self.stalls, self.stalled, self.took) {
-            (0, 0, _) => 0.0,
-            (_, 0, _) | (_, _, 0) => 1.0,
-            (_, stalled, took) => (stalled as f64 / took as f64).min(1.0),
+            (0, Nanos::ZERO, _) => 0.0,
+            (_, Nanos::ZERO, _) | (_, _, Nanos::ZERO) => 1.0,
+            (_, stalled, took) => (stalled.0 as f64 / took.0 as f64).min(1.0),
         }
     }
 }
@@ -139,15 +141,16 @@ impl Ended {
 ///
 /// ```
 /// use plimsoll_policy::sizing::{Ended, Sizing};
+/// use plimsoll_unit::Bytes;
 ///
 /// #[derive(Clone, Debug, Default)]
 /// struct Twice {
-///     most: u64,
-///     live: u64,
+///     most: Bytes,
+///     live: Bytes,
 /// }
 ///
 /// impl Sizing for Twice {
-///     fn bounded(&mut self, most: u64) {
+///     fn bounded(&mut self, most: Bytes) {
 ///         self.most = most;
 ///     }
 ///
@@ -155,29 +158,29 @@ impl Ended {
 ///         self.live = ended.live;
 ///     }
 ///
-///     fn size(&self) -> u64 {
-///         self.live.saturating_mul(2).min(self.most.max(self.live))
+///     fn size(&self) -> Bytes {
+///         (self.live * 2).min(self.most.max(self.live))
 ///     }
 /// }
 ///
 /// let mut heap = Twice::default();
-/// heap.bounded(150 << 20);
-/// heap.ended(&Ended { live: 70 << 20, ..Ended::default() });
-/// assert_eq!(heap.size(), 140 << 20);
-/// heap.bounded(100 << 20);
-/// assert_eq!(heap.size(), 100 << 20);
+/// heap.bounded(Bytes::mib(150));
+/// heap.ended(&Ended { live: Bytes::mib(70), ..Ended::default() });
+/// assert_eq!(heap.size(), Bytes::mib(140));
+/// heap.bounded(Bytes::mib(100));
+/// assert_eq!(heap.size(), Bytes::mib(100));
 /// ```
 pub trait Sizing: Clone + std::fmt::Debug + Default {
-    /// The heap may be no larger than `most` bytes; `u64::MAX` where nothing bounds it.
-    fn bounded(&mut self, most: u64);
+    /// The heap may be no larger than `most`; [`Bytes::MAX`] where nothing bounds it.
+    fn bounded(&mut self, most: Bytes);
 
     /// A collection ended.
     fn ended(&mut self, ended: &Ended);
 
-    /// Bytes that the heap may have now: at most the bound, or the live bytes if those are more,
+    /// The size that the heap may have now: at most the bound, or the live bytes if those are more,
     /// because no policy can lower them. It may be less than the live bytes: the caller does what
     /// is possible. The answer stays the same until another method is called.
-    fn size(&self) -> u64;
+    fn size(&self) -> Bytes;
 }
 
 #[cfg(test)]
@@ -186,13 +189,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// Events of a heap: a bound, and a collection.
-    type Moments = Vec<(u64, Ended)>;
+    type Moments = Vec<(Bytes, Ended)>;
 
     fn moments() -> impl Strategy<Value = Moments> {
-        let bytes = || prop_oneof![3 => 0u64..1 << 40, 1 => any::<u64>()];
+        let number = || prop_oneof![3 => 0u64..1 << 40, 1 => any::<u64>()];
+        let (bytes, time) = (|| number().prop_map(Bytes), || number().prop_map(Nanos));
         let kind = prop_oneof![Just(Kind::Full), Just(Kind::Nursery)];
-        let stalls = (0u64..3, bytes());
-        let ended = (bytes(), bytes(), bytes(), bytes(), bytes(), stalls, kind);
+        let stalls = (0u64..3, time());
+        let ended = (time(), time(), bytes(), bytes(), bytes(), stalls, kind);
         let ended = ended.prop_map(
             |(now, took, live, allocated, growth, (stalls, stalled), kind)| Ended {
                 now,

@@ -37,6 +37,9 @@ const NAME: &str = "java.property.java.vm.name";
 /// The names of counters that only the virtual machine has begin with this.
 const OWN: &str = "sun.";
 
+/// Bytes of the header.
+const HEADER: usize = 32;
+
 /// The error of [`Counters::parse`] for a file that its machine has not finished yet.
 const UNFINISHED: &str = "not complete yet";
 
@@ -108,6 +111,16 @@ pub enum PerfError {
     },
 }
 
+/// Where the value of a counter is in the file. A machine adds counters and never moves one, so places hold
+/// as long as [`Counters::header`] is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its first byte.
+    at: usize,
+    /// The length of a text, with its padding; 0 for a number.
+    text: usize,
+}
+
 /// One counter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -128,6 +141,8 @@ pub struct PerfFile {
     file: OwnedFd,
     /// Where the counters are in it, bytes.
     place: Range<u64>,
+    /// The bytes that they took when they were read last.
+    taken: usize,
     /// A copy of its content; kept so that its memory is used again.
     buffer: Vec<u8>,
 }
@@ -157,6 +172,7 @@ impl PerfFile {
                         name: Some(name),
                         file,
                         place: 0..MAX_FILE as u64,
+                        taken: 0,
                         buffer: Vec::new(),
                     });
                 }
@@ -186,6 +202,7 @@ impl PerfFile {
             name: None,
             file,
             place: 0..0,
+            taken: 0,
             buffer: Vec::new(),
         };
         let size = size.min(MAX_FILE as u64);
@@ -238,17 +255,22 @@ impl PerfFile {
         both.is_ok_and(|(changed, started)| changed + 1 >= started)
     }
 
-    /// Reads the file again. If it grows or shrinks meanwhile, reads what there is.
+    /// Reads the file again, as far as the machine says that it has filled it. If it grows or shrinks
+    /// meanwhile, reads what there is.
     ///
     /// # Errors
     /// [`PerfError::Unreadable`], or [`PerfError::Malformed`] if the header is invalid.
     pub fn read(&mut self) -> Result<Counters<'_>, PerfError> {
         let pid = self.pid;
         let most = (self.place.end - self.place.start) as usize;
-        let first = self.buffer.capacity().max(64 * 1024).min(most);
-        self.buffer.resize(first, 0);
+        let first = if self.taken > 0 {
+            self.taken
+        } else {
+            64 * 1024
+        };
+        self.buffer.resize(first.min(most), 0);
         let mut length = 0;
-        loop {
+        while length < HEADER || filled(&self.buffer).is_none_or(|filled| length < filled) {
             if length == self.buffer.len() {
                 if length >= most {
                     break;
@@ -271,11 +293,23 @@ impl PerfFile {
         if length == 0 && self.name.is_none() {
             return Err(PerfError::Gone { pid });
         }
+        self.taken = length;
         Counters::parse(&self.buffer[..length]).map_err(|what| match what {
             UNFINISHED => PerfError::Unfinished { pid },
             what => PerfError::Malformed { pid, what },
         })
     }
+}
+
+/// The bytes that the machine has filled, by the header of its file; `None` where that does not tell.
+fn filled(bytes: &[u8]) -> Option<usize> {
+    let counters = Counters {
+        bytes,
+        little: *bytes.get(4)? == 1,
+        first: 0,
+        entries: 0,
+    };
+    counters.offset(8).filter(|&filled| filled > HEADER)
 }
 
 /// Whether the counters of a process that we may not look into name it a `HotSpot` machine.
@@ -341,7 +375,7 @@ impl<'a> Counters<'a> {
     /// # Errors
     /// The fault in the format.
     pub fn parse(bytes: &'a [u8]) -> Result<Counters<'a>, &'static str> {
-        if bytes.len() < 32 {
+        if bytes.len() < HEADER {
             return Err("shorter than its header");
         }
         if bytes[..4] != MAGIC {
@@ -382,11 +416,30 @@ impl<'a> Counters<'a> {
     }
 
     /// All well-formed counters, in the order of the file.
-    pub fn iter(&self) -> Iter<'a> {
-        Iter {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
+        let counters = *self;
+        (self.places()).filter_map(move |(name, place)| Some((name, counters.value(place)?)))
+    }
+
+    /// The names of all well-formed counters, and where their values are, in the order of the file.
+    pub fn places(&self) -> Places<'a> {
+        Places {
             counters: *self,
             at: self.first,
             left: self.entries,
+        }
+    }
+
+    /// The header. It changes when counters are added.
+    pub fn header(&self) -> &'a [u8] {
+        &self.bytes[..HEADER]
+    }
+
+    /// The value at a place; `None` beyond the end, and for text that is no UTF-8.
+    pub fn value(&self, place: Place) -> Option<Value<'a>> {
+        match place.text {
+            0 => self.i64(place.at).map(Value::Long),
+            longest => self.text(place.at, longest).map(Value::Text),
         }
     }
 
@@ -422,29 +475,25 @@ impl<'a> Counters<'a> {
         std::str::from_utf8(&rest[..end]).ok()
     }
 
-    fn entry(&self, at: usize) -> Option<(&'a str, Value<'a>)> {
+    fn entry(&self, at: usize) -> Option<(&'a str, Place)> {
         let name = self.text(at.checked_add(self.offset(at + 4)?)?, 4096)?;
-        let vector = self.offset(at + 8)?;
+        let text = self.offset(at + 8)?;
         let kind = *self.bytes.get(at + 12)?;
-        let value = at.checked_add(self.offset(at + 16)?)?;
-        match (kind, vector) {
-            (b'J', 0) => Some((name, Value::Long(self.i64(value)?))),
-            (b'B', 1..) => Some((name, Value::Text(self.text(value, vector)?))),
-            _ => None,
-        }
+        let at = at.checked_add(self.offset(at + 16)?)?;
+        matches!((kind, text), (b'J', 0) | (b'B', 1..)).then_some((name, Place { at, text }))
     }
 }
 
 /// Iterates over the counters of a file.
 #[derive(Debug)]
-pub struct Iter<'a> {
+pub struct Places<'a> {
     counters: Counters<'a>,
     at: usize,
     left: usize,
 }
 
-impl<'a> Iterator for Iter<'a> {
-    type Item = (&'a str, Value<'a>);
+impl<'a> Iterator for Places<'a> {
+    type Item = (&'a str, Place);
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.left > 0 {

@@ -34,7 +34,7 @@ impl Runtime for Example {
     fn prepare(&self, start: &Start<'_>) -> Addition {
         let given = (start.command.setting.variables)(BUDGET).is_some();
         let budget = start.plan.budget.filter(|_| !given);
-        let value = budget.map(|bytes| bytes.to_string());
+        let value = budget.map(|bytes| bytes.0.to_string());
         Addition {
             notes: value
                 .iter()

@@ -28,7 +28,7 @@ pub(super) use files::path_below_root;
 pub(crate) use given::WITH_VALUE;
 pub use given::{Given, LAUNCHER};
 pub use known_flags::Known;
-use plimsoll_unit::Bytes;
+use plimsoll_unit::{Bytes, MIB};
 use upfront::COMPRESSED;
 
 use super::collector::Collector;
@@ -46,11 +46,10 @@ const UNLOCK: &str = "-XX:+UnlockExperimentalVMOptions";
 const LOCK: &str = "-XX:-UnlockExperimentalVMOptions";
 /// The initial heap, MiB. No collector shrinks below it.
 const LEAST_HEAP_MIB: u64 = 32;
-/// The same in bytes.
-const LEAST_HEAP: u64 = LEAST_HEAP_MIB << 20;
-/// From this size on, in bytes, a heap without compressed pointers holds more than one of
+const LEAST_HEAP: Bytes = Bytes::mib(LEAST_HEAP_MIB);
+/// From this size on a heap without compressed pointers holds more than one of
 /// [`COMPRESSED`].
-const WORTH_IT: u64 = 48 << 30;
+const WORTH_IT: Bytes = Bytes(48 << 30);
 
 /// The flag that sets all sizes by the machine's memory and chooses Parallel.
 const AGGRESSIVE: &str = "-XX:+AggressiveHeap";
@@ -107,18 +106,18 @@ const GENERATIONS: [&str; 4] = ["-Xmn", "-XX:NewSize=", "-XX:MaxNewSize=", "-XX:
 /// The facts that the choice of flags depends on, besides the user's flags.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Bytes that the broker shares out.
-    pub budget: Option<u64>,
+    /// Memory that the broker shares out.
+    pub budget: Option<Bytes>,
     /// Processors that the virtual machine will see.
     pub processors: usize,
-    /// Bytes of memory (of the computer or the container) that the virtual machine will see.
-    pub memory: Option<u64>,
-    /// The lowest limit of the cgroups above the program, bytes, if it is below the computer's
+    /// Memory (of the computer or the container) that the virtual machine will see.
+    pub memory: Option<Bytes>,
+    /// The lowest limit of the cgroups above the program, if it is below the computer's
     /// memory.
-    pub group: Option<u64>,
-    /// Bytes by which a heap may be larger than `group` has room for: what can be paged out, where the
+    pub group: Option<Bytes>,
+    /// How much larger a heap may be than `group` has room for: what can be paged out, where the
     /// broker shares out no more than the group has, and so keeps the program within it.
-    pub beyond: u64,
+    pub beyond: Bytes,
     /// Nothing can be paged out, so an excess over a limit ends the program.
     pub cliff: bool,
     /// The machine sizes its heap by its own rule until it meets a shortage. Flags that would
@@ -200,7 +199,7 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
         flags.push(least_first());
     }
     let beyond = if given.has(&UNSTEERED) {
-        0
+        Bytes::ZERO
     } else {
         around.beyond
     };
@@ -208,16 +207,13 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
     let max = max.map(|max| max.min(upfront::most(given)));
     let max = max.filter(|&max| may_end_at(max, given, around));
     if let Some(max) = max {
-        flags.push(format!("-Xmx{}m", max >> 20));
+        flags.push(format!("-Xmx{}m", max.0 / MIB));
     }
     if let Some((max, name)) = max.zip(soft_max(collector, around)) {
         // Holds until the broker gives a limit.
         let room = around.group.map_or(max, heap_in).min(max);
-        let soft = (max / 9 * 8)
-            .saturating_sub(NATIVE)
-            .max(LEAST_HEAP)
-            .min(room);
-        flags.push(format!("{name}{}m", soft >> 20));
+        let soft = (max / 9 * 8 - NATIVE).max(LEAST_HEAP).min(room);
+        flags.push(format!("{name}{}m", soft.0 / MIB));
     }
     let special = by_collector(collector, max, given, around);
     flags.extend(special.iter().map(|&flag| flag.to_owned()));
@@ -235,13 +231,14 @@ pub fn start(given: &Given, around: &Surroundings) -> Added {
 /// other than the intended one (`GCTimeRatio`, `NewRatio`) are left out.
 pub fn for_any(given: &Given, around: &Surroundings) -> Added {
     let mut flags = Vec::new();
-    if let Some(memory) = around.memory.filter(|&memory| memory > 0) {
-        let percent = |bytes: u64| (bytes as f64 / memory as f64 * 100.0).min(100.0);
+    if let Some(memory) = around.memory.filter(|&memory| memory > Bytes::ZERO) {
+        let percent = |part: Bytes| (part.0 as f64 / memory.0 as f64 * 100.0).min(100.0);
         if may_start_least(given, around) {
             let least = percent(LEAST_HEAP);
             flags.push(format!("-XX:InitialRAMPercentage={least:.4}"));
         }
-        let max = max_heap(Collector::Other, 0, around).map(|max| max.min(upfront::most(given)));
+        let max = max_heap(Collector::Other, Bytes::ZERO, around)
+            .map(|max| max.min(upfront::most(given)));
         let max = max.filter(|&max| may_end_at(max, given, around));
         if let Some(max) = max {
             flags.push(format!("-XX:MaxRAMPercentage={:.4}", percent(max)));
@@ -308,8 +305,8 @@ fn unlocked(flags: Vec<String>, given: &Given) -> Vec<String> {
 /// Whether the heap may start at its smallest. A machine whose initial heap exceeds its maximum
 /// does not start, and a generation that does not fit would be made smaller.
 fn may_start_least(given: &Given, around: &Surroundings) -> bool {
-    let fits = |size: &Option<u64>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
-    let holds = |size: &Option<u64>| size.is_some_and(|size| size >= LEAST_HEAP);
+    let fits = |size: &Option<Bytes>| size.is_some_and(|size| size <= LEAST_HEAP / 2);
+    let holds = |size: &Option<Bytes>| size.is_some_and(|size| size >= LEAST_HEAP);
     !given.has(&FIRST_HEAP)
         && around
             .group
@@ -318,15 +315,17 @@ fn may_start_least(given: &Given, around: &Surroundings) -> bool {
         && given.sizes(&GENERATIONS).iter().all(fits)
 }
 
-/// Whether `max` bytes may be the maximum heap: the user gave none, and the given sizes fit into
+/// Whether `max` may be the maximum heap: the user gave none, and the given sizes fit into
 /// it.
-fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
+fn may_end_at(max: Bytes, given: &Given, around: &Surroundings) -> bool {
     // The flag is written in whole mebibytes.
-    let max = (max >> 20) << 20;
-    let within = |size: &Option<u64>| size.is_some_and(|size| size <= max);
-    let below = |size: &Option<u64>| size.is_some_and(|size| size < max);
-    let default = around.memory.map_or(0, |memory| memory / DEFAULT_PART);
-    let either = |size: &Option<u64>| size.is_some_and(|size| size <= max.min(default));
+    let max = Bytes::mib(max.0 / MIB);
+    let within = |size: &Option<Bytes>| size.is_some_and(|size| size <= max);
+    let below = |size: &Option<Bytes>| size.is_some_and(|size| size < max);
+    let default = around
+        .memory
+        .map_or(Bytes::ZERO, |memory| memory / DEFAULT_PART);
+    let either = |size: &Option<Bytes>| size.is_some_and(|size| size <= max.min(default));
     !given.has(&MAX_HEAP)
         && max >= LEAST_HEAP
         && given.sizes(&WITHIN_MAX).iter().all(within)
@@ -335,10 +334,10 @@ fn may_end_at(max: u64, given: &Given, around: &Surroundings) -> bool {
         && upfront::reason(given).is_none()
 }
 
-/// The flags that depend on the collector. `max`: the maximum heap that is added, bytes.
+/// The flags that depend on the collector. `max`: the maximum heap that is added.
 fn by_collector(
     collector: Collector,
-    max: Option<u64>,
+    max: Option<Bytes>,
     given: &Given,
     around: &Surroundings,
 ) -> Vec<&'static str> {
@@ -417,67 +416,66 @@ fn g1(young_given: bool, stops: bool, around: &Surroundings) -> Vec<&'static str
     flags
 }
 
-/// A heap of at most this many bytes is collected within half a second.
-const SHORT: u64 = 1 << 30;
+/// A heap of at most this size is collected within half a second.
+const SHORT: Bytes = Bytes::mib(1024);
 
 /// Whether the heap is small enough to be resized while the program is stopped. `max`: the maximum
-/// that is added, bytes.
-fn stops(max: Option<u64>, given: &Given, around: &Surroundings) -> bool {
+/// that is added.
+fn stops(max: Option<Bytes>, given: &Given, around: &Surroundings) -> bool {
     let sizes = given.sizes(&MAX_SIZES);
     let most = max.or_else(|| sizes.iter().copied().flatten().max());
     most.or(around.group).is_some_and(|max| max <= SHORT)
 }
 
-/// About the native memory of a machine and of its collector, bytes.
-const NATIVE: u64 = 96 << 20;
+/// About the native memory of a machine and of its collector.
+const NATIVE: Bytes = Bytes::mib(96);
 
 /// A machine without flags takes one part in this many of a small cgroup's limit for its heap. We
 /// never leave less, so that a program that runs without us runs with us.
 const SMALL_PART: u64 = 2;
-/// The least heap of a machine without flags in a larger cgroup, bytes.
-const SMALL_HEAP: u64 = 126 << 20;
+/// The least heap of a machine without flags in a larger cgroup.
+const SMALL_HEAP: Bytes = Bytes::mib(126);
 /// With more memory a machine without flags takes one part in this many.
 const DEFAULT_PART: u64 = 4;
 
-/// The heap that fits into a cgroup with this limit, bytes. Code, classes, threads and the
+/// The heap that fits into a cgroup with this limit. Code, classes, threads and the
 /// collector's tables grow with the heap. A larger heap would page, or be killed without swap.
-fn heap_in(group: u64) -> u64 {
+fn heap_in(group: Bytes) -> Bytes {
     let native = NATIVE + group / 16;
-    group.saturating_sub(native).max(group / SMALL_PART)
+    (group - native).max(group / SMALL_PART)
 }
 
-/// The heap that a machine without flags may take if it sees this much memory, bytes.
-pub fn heap_alone(memory: u64) -> u64 {
-    if memory <= 2 * SMALL_HEAP {
+/// The heap that a machine without flags may take if it sees this much memory.
+pub fn heap_alone(memory: Bytes) -> Bytes {
+    if memory <= SMALL_HEAP * 2 {
         memory / SMALL_PART
     } else {
         (memory / DEFAULT_PART).max(SMALL_HEAP)
     }
 }
 
-/// The heap that fits into a cgroup if nothing can be paged out, bytes. Native memory that grows
+/// The heap that fits into a cgroup if nothing can be paged out. Native memory that grows
 /// faster than a collection can make room must fit too. At least what a machine without flags
 /// takes, which is half of a small cgroup.
-fn heap_on_a_cliff(group: u64) -> u64 {
-    let least = heap_alone(group);
-    let native = NATIVE + group / 16 + surprise(Bytes(group)).0;
-    group.saturating_sub(native).max(least)
+fn heap_on_a_cliff(group: Bytes) -> Bytes {
+    let native = NATIVE + group / 16 + surprise(group);
+    (group - native).max(heap_alone(group))
 }
 
-/// The maximum heap to set, bytes, or none. Large enough that a program alone can use the whole
-/// budget, but no more than its own cgroup has room for, and `beyond` (bytes). G1 keeps a little free.
+/// The maximum heap to set, or none. Large enough that a program alone can use the whole
+/// budget, but no more than its own cgroup has room for, and `beyond`. G1 keeps a little free.
 /// Serial's old generation (three quarters of the heap, by our `NewRatio=3`) is mostly reserve, and so is
 /// a fifth of its young one. ZGC and Shenandoah keep a part free and fill it when a program outruns them.
 /// Stays below the end of compressed object pointers unless the budget is far above it.
-fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<u64> {
+fn max_heap(collector: Collector, beyond: Bytes, around: &Surroundings) -> Option<Bytes> {
     let budget = around
         .budget
-        .filter(|&b| b >= 64 << 20 && !around.mappings_bounded)?;
+        .filter(|&budget| budget >= Bytes::mib(64) && !around.mappings_bounded)?;
     let wanted = match collector {
-        Collector::Serial => budget.saturating_add(budget / 10 * 19),
-        Collector::G1 => budget.saturating_add(budget / 16),
-        Collector::Shenandoah => budget.saturating_add(budget / 4),
-        _ if collector.has_soft_max() => budget.saturating_add(budget / 8),
+        Collector::Serial => budget + budget / 10 * 19,
+        Collector::G1 => budget + budget / 16,
+        Collector::Shenandoah => budget + budget / 4,
+        _ if collector.has_soft_max() => budget + budget / 8,
         _ => budget,
     };
     let room = if around.cliff {
@@ -485,7 +483,7 @@ fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<
     } else {
         around
             .group
-            .map_or(u64::MAX, |group| heap_in(group).saturating_add(beyond))
+            .map_or(Bytes::MAX, |group| heap_in(group) + beyond)
     };
     let wanted = wanted.min(room);
     let compressed = match collector {
@@ -501,8 +499,8 @@ fn max_heap(collector: Collector, beyond: u64, around: &Surroundings) -> Option<
 }
 
 /// With less memory than this a machine treats the computer as a client: 2 GiB less what firmware
-/// and kernel may keep, bytes.
-const SERVER_CLASS: u64 = 1792 << 20;
+/// and kernel may keep.
+const SERVER_CLASS: Bytes = Bytes::mib(1792);
 
 /// The collector that the machine will choose.
 pub(super) fn collector(given: &Given, around: &Surroundings) -> Collector {

@@ -2,8 +2,11 @@
 
 use super::collector::Collector;
 use super::control::RETURNING;
-use crate::process::Process;
+use crate::process::{Process, Watched};
 use plimsoll_kernel::descriptors::{self, Open};
+use plimsoll_kernel::pagemap_scan::{GUARD, PRESENT, SWAPPED, ZERO};
+use plimsoll_kernel::pages::{PageMap, Tier};
+use plimsoll_kernel::process::Process as Opened;
 use plimsoll_kernel::smaps::{Area, each_area};
 use plimsoll_unit::{Bytes, Nanos};
 use std::cell::OnceCell;
@@ -31,6 +34,8 @@ pub struct Footprint {
 pub struct Gauge {
     /// The machine's process.
     process: Process,
+    /// The same, held open.
+    watched: Watched,
     /// Its collector.
     collector: Collector,
     /// The path of ZGC's memory file. Looked for until found, because a starting machine has none
@@ -43,6 +48,7 @@ impl Gauge {
     pub fn new(process: Process, collector: Collector) -> Gauge {
         Gauge {
             process,
+            watched: Watched::new(process),
             collector,
             heap_file: OnceCell::new(),
         }
@@ -62,12 +68,17 @@ impl Gauge {
     /// # Errors
     /// As reading `/proc` says.
     pub fn uses_and_swapped(&self) -> io::Result<(Bytes, Bytes)> {
-        let memory = self.process.memory()?;
+        let memory = self.watched.memory()?;
         let heap = self
             .heap_file()
             .and_then(|file| std::fs::metadata(file).ok());
         let shared = heap.map_or(memory.shmem, |h| Bytes(h.blocks()) * 512);
         Ok((memory.anon + shared, memory.swap))
+    }
+
+    /// The process, held open.
+    pub(super) fn watched(&self) -> &Watched {
+        &self.watched
     }
 
     fn heap_file(&self) -> Option<&PathBuf> {
@@ -89,20 +100,126 @@ pub fn heap_file(process: &Process) -> Option<PathBuf> {
     files.find(ours).map(|open| open.path)
 }
 
-/// Measures heap and native part. Takes milliseconds per gibibyte, so do not call it often.
+/// After this many measurements the areas are walked again.
+const WALK_EACH: u32 = 32;
+/// Two measurements of a program that runs are the same if they differ by less than this, or by less than one
+/// part in [`NEAR_PART`].
+const NEAR: Bytes = Bytes::mib(8);
+const NEAR_PART: u64 = 16;
+
+/// Measures heap and native part of one machine.
 ///
-/// # Errors
-/// As reading `/proc` says.
-pub fn measure(process: &Process, heap: Option<&Range<u64>>) -> io::Result<Footprint> {
-    let mut footprint = Footprint::default();
-    each_area(process.pid, &mut |area| {
-        footprint.add(area, heap);
-        true
-    })?;
-    Ok(footprint)
+/// A walk of its areas (`smaps`) tells all, but looks at what the kernel keeps of each page. A scan of the
+/// heap in the page map does not, and takes a tenth of the time; the rest of the memory is the native part
+/// then.
+/// That holds where all of the heap is anonymous memory in small or huge pages: not where it is a file, or of
+/// hugetlbfs. So the scan is used while it tells what the walk told last.
+#[derive(Debug)]
+pub struct Surveyor {
+    /// The machine's process.
+    process: Process,
+    /// The addresses of its heap; `None` if that is a memory file.
+    heap: Option<Range<u64>>,
+    /// Its page map; opened at the first measurement, `None` where that cannot be scanned.
+    map: Option<PageMap>,
+    /// Measurements until the next walk; 0 where the scan did not tell what the last walk told.
+    until_walk: u32,
+    /// The walks so far.
+    walks: u32,
+}
+
+impl Surveyor {
+    /// Nothing was measured yet.
+    pub fn of(process: Process, heap: Option<Range<u64>>) -> Surveyor {
+        Surveyor {
+            process,
+            heap,
+            map: None,
+            until_walk: 0,
+            walks: 0,
+        }
+    }
+
+    /// The walks of all areas so far: each takes tens of milliseconds per gibibyte.
+    pub fn walks(&self) -> u32 {
+        self.walks
+    }
+
+    /// Measures. Takes milliseconds per gibibyte, so do not call it often. `watched` is the process.
+    ///
+    /// # Errors
+    /// As reading `/proc` says.
+    pub fn measure(&mut self, watched: &Watched) -> io::Result<Footprint> {
+        let is_trusted = self.until_walk > 0;
+        self.until_walk = self.until_walk.saturating_sub(1);
+        if is_trusted && let Some(scanned) = self.scan(watched) {
+            return Ok(scanned);
+        }
+        if self.map.is_none() && self.heap.is_some() {
+            self.map = page_map(&self.process);
+        }
+        let walked = self.walk()?;
+        // A program that fills its heap differs between the two, and is compared again next time.
+        let scanned = self.scan(watched);
+        let is_near = scanned.is_some_and(|scanned| scanned.is_near(&walked));
+        self.until_walk = if is_near { WALK_EACH } else { 0 };
+        Ok(walked)
+    }
+
+    /// Measures by the areas.
+    fn walk(&mut self) -> io::Result<Footprint> {
+        self.walks = self.walks.saturating_add(1);
+        let mut footprint = Footprint::default();
+        each_area(self.process.pid, &mut |area| {
+            footprint.add(area, self.heap.as_ref());
+            true
+        })?;
+        Ok(footprint)
+    }
+
+    /// Measures by the page map; `None` where that is not possible.
+    fn scan(&self, watched: &Watched) -> Option<Footprint> {
+        let (map, heap) = (self.map.as_ref()?, self.heap.as_ref()?);
+        let (mut present, mut swapped) = (Bytes::ZERO, Bytes::ZERO);
+        let mut add = |run: Range<u64>, kind: u64| {
+            let bytes = Bytes(run.end - run.start);
+            if kind & PRESENT != 0 && kind & ZERO == 0 {
+                present += bytes;
+            } else if kind & SWAPPED != 0 && kind & GUARD == 0 {
+                swapped += bytes;
+            }
+            true
+        };
+        map.each_place(heap, &mut add).ok()?;
+        let all = watched.memory().ok()?;
+        Some(Footprint {
+            heap: present,
+            native: all.anon - present,
+            native_swapped: all.swap - swapped,
+        })
+    }
+}
+
+/// The page map of a process, if a scan of it is faster than a walk of the areas.
+fn page_map(process: &Process) -> Option<PageMap> {
+    let pid = i32::try_from(process.pid).ok()?;
+    let opened = Opened::open_known(pid, process.started).ok()?;
+    let map = PageMap::open(&opened).ok()?;
+    (map.tier() == Tier::Scan).then_some(map)
 }
 
 impl Footprint {
+    /// Whether two measurements of a program that runs show the same.
+    fn is_near(&self, other: &Footprint) -> bool {
+        let near = |one: Bytes, other: Bytes| {
+            let most = one.max(other);
+            most - one.min(other) < NEAR.max(most / NEAR_PART)
+        };
+        near(self.heap, other.heap)
+            && near(self.native, other.native)
+            && near(self.native_swapped, other.native_swapped)
+    }
+
     /// Adds an area. Each mapping of shared memory counts its part (`Pss`), so that a heap that is mapped
     /// three times counts once.
     fn add(&mut self, area: &Area, heap: Option<&Range<u64>>) {
@@ -156,6 +273,71 @@ mod tests {
         assert_eq!(heap.look(Bytes(180), at(1399)), Bytes(250));
         assert_eq!(heap.look(Bytes(180), at(1401)), Bytes(180));
         assert_eq!(heap.look(Bytes(190), at(1402)), Bytes(190));
+    }
+
+    /// Anonymous memory of 32 MiB, all of it touched, in an area of its own: a heap in this very process.
+    fn touched() -> Range<u64> {
+        use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+        const BYTES: usize = 32 << 20;
+        const GUARD: usize = 2 << 20;
+        let nowhere = std::ptr::null_mut();
+        let (all, none) = (BYTES + 2 * GUARD, ProtFlags::empty());
+        // SAFETY: a fresh mapping, placed by the kernel; never unmapped.
+        let all = unsafe { mmap_anonymous(nowhere, all, none, MapFlags::PRIVATE) }.unwrap();
+        let start = all.wrapping_byte_add(GUARD);
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: its middle, which nobody else knows, and which is readable and writable then.
+        unsafe {
+            mprotect(start, BYTES, access).unwrap();
+            start.cast::<u8>().write_bytes(1, BYTES);
+        }
+        let start = start.addr() as u64;
+        start..start + BYTES as u64
+    }
+
+    #[test]
+    fn a_heap_is_walked_once_in_many_measurements_and_measured_all_the_same() {
+        let process = Process::new(std::process::id()).unwrap();
+        let watched = Watched::new(process);
+        let mut surveyor = Surveyor::of(process, Some(touched()));
+        // Other tests take memory in this process, so the first comparisons may fail.
+        while surveyor.until_walk == 0 {
+            let walked = surveyor.measure(&watched).unwrap();
+            assert_eq!(walked.heap, Bytes::mib(32));
+            if surveyor.map.is_none() {
+                return;
+            }
+        }
+        let walks = surveyor.walks();
+        for measured in 0..WALK_EACH {
+            let scanned = surveyor.measure(&watched).unwrap();
+            assert_eq!(
+                (scanned.heap, surveyor.walks()),
+                (Bytes::mib(32), walks),
+                "{measured}"
+            );
+        }
+        surveyor.measure(&watched).unwrap();
+        assert_eq!(surveyor.walks(), walks + 1, "it is checked now and then");
+    }
+
+    #[test]
+    fn where_the_scan_tells_another_size_each_measurement_is_a_walk() {
+        let process = Process::new(std::process::id()).unwrap();
+        let watched = Watched::new(process);
+        // To the walk the heap is no heap, as its area begins below it.
+        let heap = touched();
+        let heap = heap.start + (1 << 20)..heap.end;
+        let mut surveyor = Surveyor::of(process, Some(heap));
+        for measured in 1..10 {
+            let walked = surveyor.measure(&watched).unwrap();
+            assert_eq!((walked.heap, surveyor.walks()), (Bytes::ZERO, measured));
+        }
+        let mut surveyor = Surveyor::of(process, None);
+        for measured in 1..10 {
+            surveyor.measure(&watched).unwrap();
+            assert_eq!(surveyor.walks(), measured);
+        }
     }
 
     #[test]

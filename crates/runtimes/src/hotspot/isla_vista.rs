@@ -117,7 +117,7 @@ impl Feedback {
         }
         if self.is_printed && self.policy.is_none() {
             let limit = moment.heap.max(LEAST).min(moment.most);
-            self.policy = Some(hotspot_printed(self.heard.0, limit.0, moment.most.0));
+            self.policy = Some(hotspot_printed(self.heard, limit, moment.most));
         }
         let before = *self.collections.get_or_insert(moment.collections);
         if moment.collections < before {
@@ -126,13 +126,15 @@ impl Feedback {
             return None;
         }
         // Stalls until the end of a collection may be told a look later.
-        if moment.collections == before || self.span.ns == 0 {
+        if moment.collections == before || self.span.length == Nanos::ZERO {
             return None;
         }
         self.collections = Some(moment.collections);
         let span = match std::mem::take(&mut self.span) {
-            Span { stalled, ns, .. } if stalled.count < moment.few => Span {
-                ns,
+            Span {
+                stalled, length, ..
+            } if stalled.count < moment.few => Span {
+                length,
                 ..Span::default()
             },
             span => span,
@@ -155,7 +157,7 @@ impl Feedback {
         // A collection below the limit proves nothing, except that it had no stalls.
         let filled = moment.close || moment.heap + moment.heap / NEAR >= size;
         let policy = self.policy.as_mut()?;
-        policy.bounded(moment.most.0);
+        policy.bounded(moment.most);
         let mut next = policy.clone();
         next.ended(&ended);
         let counts = match next.size().cmp(&policy.size()) {
@@ -165,12 +167,12 @@ impl Feedback {
         };
         if counts {
             *policy = next;
-            self.heard = Nanos(ended.now);
+            self.heard = ended.now;
         }
-        if policy.size() < size.0 {
+        if policy.size() < size {
             self.lowered_at = Some(moment.now);
         }
-        if !touched && policy.size() >= moment.most.0 && !self.is_printed {
+        if !touched && policy.size() >= moment.most && !self.is_printed {
             self.policy = None;
             return Some(Turn::Over);
         }
@@ -180,7 +182,7 @@ impl Feedback {
     /// Puts the heap under the policy, with this limit.
     fn begin(&mut self, limit: Bytes, moment: &Moment) {
         let limit = limit.max(LEAST).min(moment.most);
-        self.policy = Some(hotspot_alone(self.heard.0, limit.0, moment.most.0));
+        self.policy = Some(hotspot_alone(self.heard, limit, moment.most));
     }
 
     /// The collections since the last look, as one. Stalls are weighed as a part of all the time that they
@@ -191,22 +193,22 @@ impl Feedback {
         self.whole = moment.whole;
         let kind = if whole { Kind::Full } else { Kind::Nursery };
         let in_pauses = span.in_pauses.unwrap_or_default();
-        let counts_whole = in_pauses.time.0 as f64 > span.ns as f64 * TOUCHED;
+        let counts_whole = in_pauses.time.0 as f64 > span.length.0 as f64 * TOUCHED;
         // A signal without a number has a time.
         let all = span.stalled.count.max(u64::from(span.stalled.any()));
         let (stalls, stalled) = match (self.is_printed, span.in_pauses) {
-            (false, _) if counts_whole => (all, span.ns),
-            (false, _) => (all, span.stalled.time.0),
-            (true, Some(in_pauses)) => (in_pauses.count, in_pauses.time.0),
-            (true, None) => (all, span.stalled.time.0),
+            (false, _) if counts_whole => (all, span.length),
+            (false, _) => (all, span.stalled.time),
+            (true, Some(in_pauses)) => (in_pauses.count, in_pauses.time),
+            (true, None) => (all, span.stalled.time),
         };
         Ended {
-            now: self.heard.0.saturating_add(span.ns),
-            took: span.ns,
-            cost: span.ns,
+            now: self.heard + span.length,
+            took: span.length,
+            cost: span.length,
             kind,
-            live: moment.used.0,
-            growth: u64::MAX,
+            live: moment.used,
+            growth: Bytes::MAX,
             stalls,
             stalled,
             ..Ended::default()
@@ -227,7 +229,7 @@ impl Feedback {
     /// The memory that the heap may take, from the first look on.
     pub(super) fn size(&self) -> Bytes {
         let policy = self.policy.as_ref();
-        let size = policy.map_or(self.reach, |policy| Bytes(policy.size()));
+        let size = policy.map_or(self.reach, Sizing::size);
         size.max(LEAST)
     }
 }

@@ -201,7 +201,7 @@ impl<'a> HotSpotLever<'a> {
             native,
             processor: worked - self.commands.processor(),
             asked: self.commands.took(),
-            major_faults: process.major_faults().unwrap_or(0),
+            major_faults: self.memory.major_faults(),
             beside: self.beside.as_ref().and_then(Beside::as_pauses),
             empties: self.agent.empties(),
             at_bound,
@@ -315,7 +315,7 @@ impl Lever for HotSpotLever<'_> {
     }
 
     fn measure(&mut self) {
-        self.memory.measure(&self.machine);
+        self.memory.measure();
     }
 
     fn sample(&mut self, goal: &Goal) -> Option<Sample> {

@@ -5,6 +5,7 @@ use crate::lever_options::{Choice, Chosen, LeverOption};
 use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
 use plimsoll_programs::hotspot::HotSpot;
+use plimsoll_unit::Bytes;
 
 impl Runtime for HotSpot {
     fn choices(&self) -> &'static [Choice] {
@@ -34,7 +35,7 @@ impl Runtime for HotSpot {
         release::put_back(process, note)
     }
 
-    fn takes_alone(&self, memory: u64) -> u64 {
+    fn takes_alone(&self, memory: Bytes) -> Bytes {
         flags::heap_alone(memory)
     }
 

@@ -28,8 +28,8 @@ pub(super) struct Span {
     pub(super) stalled: Stalled,
     /// The allocation stalls within pauses; `None` where no agent counts them.
     pub(super) in_pauses: Option<Stalled>,
-    /// Its length, nanoseconds; 0 if nothing was read.
-    pub(super) ns: u64,
+    /// Its length; 0 if nothing was read.
+    pub(super) length: Nanos,
 }
 
 impl Span {
@@ -47,7 +47,7 @@ impl Span {
                 Some((a, b)) => Some(sum(a, b)),
                 None => self.in_pauses.or(next.in_pauses),
             },
-            ns: self.ns.saturating_add(next.ns),
+            length: self.length + next.length,
         }
     }
 }
@@ -57,8 +57,8 @@ impl Span {
 struct Reading {
     /// The stalls of the process so far.
     stalled: Stalled,
-    /// When this was read: monotonic time, nanoseconds.
-    at_ns: u64,
+    /// When this was read: monotonic time.
+    at: Nanos,
 }
 
 impl Reading {
@@ -68,7 +68,7 @@ impl Reading {
         let before = last.replace(self).unwrap_or(self);
         Span {
             stalled: self.stalled.since(before.stalled),
-            ns: self.at_ns.saturating_sub(before.at_ns),
+            length: self.at - before.at,
             ..Span::default()
         }
     }
@@ -159,7 +159,7 @@ impl Signal {
             return self.outside();
         };
         match self.page {
-            Some(last) if last.at_ns == now.at_ns => self.late += u32::from(collected),
+            Some(last) if last.at == now.at => self.late += u32::from(collected),
             _ => self.late = 0,
         }
         let span = now.since(&mut self.page);
@@ -189,12 +189,12 @@ impl Signal {
         let Ok(stalled) = read else {
             return Span::default();
         };
-        let at_ns = clock::now().0;
+        let at = clock::now();
         let stalled = Stalled {
             time: stalled.time + stalls.returning(),
             ..stalled
         };
-        Reading { stalled, at_ns }.since(&mut self.last)
+        Reading { stalled, at }.since(&mut self.last)
     }
 }
 
@@ -221,7 +221,7 @@ fn told(view: View<'_>, ours: Option<Tier>) -> Option<Reading> {
             count: process.stalls,
             time: Nanos(process.stall_ns),
         },
-        at_ns: process.at_ns,
+        at: Nanos(process.at_ns),
     })
 }
 
@@ -287,7 +287,7 @@ mod tests {
         };
         Span {
             stalled,
-            ns,
+            length: Nanos(ns),
             ..Span::default()
         }
     }
@@ -435,7 +435,7 @@ mod tests {
         });
         let (tier, few, read, told) = without.join().unwrap();
         assert!(tier >= Some(Tier::Pressure), "{tier:?}");
-        assert!(read.ns > 0, "{read:?}");
+        assert!(read.length > Nanos::ZERO, "{read:?}");
         assert_eq!(few > 0, tier == Some(Tier::MajorFaults));
         for tier in [Tier::DelayAccounting, Tier::Reclaim, Tier::ReclaimCount] {
             let why = format!("{} does not work: ", tier.name());
@@ -486,7 +486,7 @@ mod tests {
         };
         assert_eq!(signal.outside(), Span::default());
         let first = signal.outside();
-        assert!(first.ns > 0, "{first:?}");
+        assert!(first.length > Nanos::ZERO, "{first:?}");
         // Stalls that another source told of meanwhile do not count again.
         signal.last = None;
         assert_eq!(signal.outside(), Span::default());

@@ -175,6 +175,7 @@ mod tests {
     use crate::testing::with_variables;
     use plimsoll_programs::Setting;
     use plimsoll_programs::hotspot::HotSpot;
+    use plimsoll_unit::Bytes;
 
     /// The flags that the imitated machine knows.
     const FLAGS: &[u8] = b"GCTimeRatio\0ExplicitGCInvokesConcurrent\0NewRatio\0";
@@ -194,8 +195,8 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
-            budget: Some(1500 << 20),
-            memory: Some(24 << 30),
+            budget: Some(Bytes::mib(1500)),
+            memory: Some(Bytes(24 << 30)),
             ..Plan::default()
         }
     }
@@ -241,14 +242,14 @@ mod tests {
     fn a_heap_may_become_what_it_may_alone_although_others_hold_the_memory_now() {
         let budget = |capacity: u64, outsiders: u64, budget: u64| {
             let plan = Plan {
-                budget: Some(budget << 20),
+                budget: Some(Bytes::mib(budget)),
                 shared: Some(Shared {
-                    capacity: capacity << 20,
-                    some_day: (budget + outsiders) << 20,
+                    capacity: Bytes::mib(capacity),
+                    some_day: Bytes::mib(budget + outsiders),
                 }),
                 ..Plan::default()
             };
-            plan.of(&HotSpot).budget.unwrap() >> 20
+            plan.of(&HotSpot).budget.unwrap().0 >> 20
         };
         assert_eq!(budget(24000, 1000, 22000), 22000);
         assert_eq!(budget(24000, 22000, 1000), 6000);

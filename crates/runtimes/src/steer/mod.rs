@@ -11,10 +11,11 @@ mod silence;
 pub(crate) use reach::{age, reach};
 pub(crate) use silence::LEFT_ALONE;
 
-use crate::family;
+use crate::family::{self, Family};
 use crate::lever::Target;
 use crate::lever::{Goal, Lever, Moved, Sample};
 use crate::link::{Ended, Link};
+use crate::process::{Image, Watched};
 use crate::runtime::{Runtime, Steered};
 use plimsoll_client::govern::REPORT_EVERY;
 use plimsoll_kernel::capacity::Domain;
@@ -75,12 +76,18 @@ struct Steering<'a> {
     target: Target<'a>,
     /// The lever that moves its memory.
     lever: Box<dyn Lever + 'a>,
+    /// The process, held open.
+    process: Watched,
+    /// The program that it was when it was last recognised.
+    image: Option<Image>,
     /// The name of the lever that the link was told.
     told: &'static str,
     /// The process has become another program.
     replaced: bool,
     /// Where its memory was to come to at the last look. Its `cliff` is as measured last.
     goal: Goal,
+    /// All processes of the program.
+    family: Family,
     /// The memory that the program's other processes use, as measured last; taken off the limit.
     others: Bytes,
     /// When it was last measured.
@@ -108,10 +115,13 @@ impl<'a> Steering<'a> {
         Steering {
             runtime,
             target,
+            process: Watched::new(target.process),
+            image: None,
             told: lever.name(),
             lever,
             replaced: false,
             goal: Goal::default(),
+            family: Family::new(target.root),
             others: Bytes::ZERO,
             measured: None,
             measure_pause: MEASURE,
@@ -129,7 +139,7 @@ impl<'a> Steering<'a> {
                 self.lever.restore();
                 return Ended::Stopped;
             }
-            if self.replaced || !self.target.process.alive() {
+            if self.replaced || !self.process.alive() {
                 self.lever.gone();
                 return Ended::ProgramGone;
             }
@@ -151,8 +161,7 @@ impl<'a> Steering<'a> {
             return IDLE;
         };
         self.report(link, &first);
-        let worked = self.target.process.processor();
-        if self.silence.keeps_away(worked, Instant::now()) {
+        if self.is_left_alone() {
             return IDLE;
         }
         let sample = self.act(first, link);
@@ -172,6 +181,12 @@ impl<'a> Steering<'a> {
             (false, true) => IDLE / 2,
             (false, false) => BUSY,
         }
+    }
+
+    /// Whether it did not answer, and is left alone for now.
+    fn is_left_alone(&self) -> bool {
+        self.silence.lasts()
+            && (self.silence).keeps_away(self.target.process.processor(), Instant::now())
     }
 
     /// Moves the program's memory as long as the next look calls for more. Returns the last sample.
@@ -259,18 +274,29 @@ impl<'a> Steering<'a> {
         // On a busy computer the elapsed time includes that of other programs.
         let start = clock::thread_cpu();
         self.lever.measure();
-        let process = &self.target.process;
-        let pid = i32::try_from(process.pid).unwrap_or(-1);
+        let own = self.target.process.pid;
+        let pid = i32::try_from(own).unwrap_or(-1);
         let cliff = Domain::of_process(pid).and_then(|mut domain| {
             let is_cliff = domain.is_cliff()?;
             Ok(is_cliff.then_some(domain.read()?.lowest))
         });
         self.goal.cliff = cliff.unwrap_or(self.goal.cliff);
-        self.replaced = process.alive() && !self.runtime.runs(&Candidate::look(process.pid));
-        self.others = family::uses_of_others(self.target.root, process.pid);
+        self.replaced = self.is_replaced();
+        self.others = self.family.uses_of_others(own);
         let took = (clock::thread_cpu() - start).duration();
         self.measure_pause = MEASURE.max(took * MEASURE_PART);
         self.measured = Some(Instant::now());
+    }
+
+    /// Whether the process has become another program, which takes an exec.
+    fn is_replaced(&mut self) -> bool {
+        let process = &self.target.process;
+        let image = process.image();
+        if image.is_some() && image == self.image {
+            return false;
+        }
+        self.image = image;
+        process.alive() && !self.runtime.runs(&Candidate::look(process.pid))
     }
 
     /// Tells the broker about the program, if that is new and the last time was long enough ago.

@@ -43,6 +43,11 @@ impl Silence {
         self.failures == FAILURES
     }
 
+    /// Whether it was decided that the program is left alone, for however long.
+    pub(super) fn lasts(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Whether the program is to be left alone now.
     pub(super) fn keeps_away(&self, worked: Option<Nanos>, now: Instant) -> bool {
         let runs = self.stood.zip(worked);

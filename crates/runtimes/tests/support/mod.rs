@@ -6,7 +6,7 @@ use plimsoll_programs::hotspot::hsperfdata::PerfFile;
 use plimsoll_runtimes::launch::{self, Plan};
 use plimsoll_runtimes::process::Process;
 use plimsoll_runtimes::{Link, family};
-use plimsoll_unit::{Bytes, MIB};
+use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Report;
 use plimsoll_wire::page::Numbers;
 use rustix::process::Signal;
@@ -71,7 +71,7 @@ impl Program {
         let prepared = launch::prepare(
             &argv,
             &Plan {
-                budget: Some(1024 * MIB),
+                budget: Some(Bytes::mib(1024)),
                 ..Plan::default()
             },
         );

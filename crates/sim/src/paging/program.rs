@@ -63,14 +63,14 @@ pub trait Policy {
 
 impl<S: Sizing> Policy for S {
     fn after(&mut self, most: Bytes, ended: &Ended) -> Bytes {
-        self.bounded(most.0);
+        self.bounded(most);
         self.ended(ended);
-        Bytes(self.size())
+        self.size()
     }
 
     fn begin(&mut self, most: Bytes) -> Bytes {
-        self.bounded(most.0);
-        Bytes(self.size())
+        self.bounded(most);
+        self.size()
     }
 }
 
@@ -240,18 +240,18 @@ impl Program {
             .last()
             .map_or(Nanos::ZERO, |point| point.now);
         let ended = Ended {
-            now: self.clock.0,
+            now: self.clock,
             took: match self.behaviour.signal {
-                Signal::AllTime => (self.clock - before).0,
-                _ => took.0,
+                Signal::AllTime => self.clock - before,
+                _ => took,
             },
-            cost: took.0,
+            cost: took,
             kind: self.kind,
-            live: (BLOCK * self.heap.in_use() as u64).0,
-            allocated: self.outcome.allocated.0,
-            growth: u64::MAX,
+            live: BLOCK * self.heap.in_use() as u64,
+            allocated: self.outcome.allocated,
+            growth: Bytes::MAX,
             stalls,
-            stalled: stalled.0,
+            stalled,
         };
         self.size = self.policy.after(self.behaviour.most, &ended);
         match self.kind {

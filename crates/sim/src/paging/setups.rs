@@ -121,7 +121,7 @@ impl Setup {
         match self.rule {
             Rule::Maximum => world.program(behaviour, start, All::default()),
             Rule::IslaVista(ratios) => {
-                let policy = IslaVista::new(ratios, BEGIN.0, most.0).beginning(start.0);
+                let policy = IslaVista::new(ratios, BEGIN, most).beginning(start);
                 world.program(behaviour, start, policy)
             }
         }

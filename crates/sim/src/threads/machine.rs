@@ -91,7 +91,7 @@ impl<'a, L: Log, G: Ground> Machine<'a, L, G> {
             ready: Ready::new(queue),
             timers: BTreeSet::new(),
             monitors: Monitors::default(),
-            heap: Heap::new(settings.collector, settings.heap, settings.new_ratio),
+            heap: Heap::new(settings.collector, settings.heap.0, settings.new_ratio),
             ground,
             tally: Tally::default(),
             owed: 0,

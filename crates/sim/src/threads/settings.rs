@@ -2,6 +2,7 @@
 
 use super::heap::{Algorithm, Collection, NewRatio};
 use plimsoll_policy::phases::{PATIENCE, Quanta, Rule, Ties};
+use plimsoll_unit::Bytes;
 
 /// Costs of collections, contentions and switches, picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -65,8 +66,8 @@ pub struct Settings {
     pub priorities: bool,
     /// The collector.
     pub collector: Algorithm,
-    /// Size of its heap, bytes.
-    pub heap: u64,
+    /// Size of its heap.
+    pub heap: Bytes,
     /// How the heap is divided, if it has generations.
     pub new_ratio: NewRatio,
     /// Costs of collections, contentions and switches.
@@ -74,9 +75,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The paper's settings for a discipline, a collector and a heap size in bytes, and ours where it says
-    /// nothing.
-    pub fn new(rule: Rule, collector: Algorithm, heap: u64) -> Settings {
+    /// The paper's settings for a discipline, a collector and a heap size, and ours where it says nothing.
+    pub fn new(rule: Rule, collector: Algorithm, heap: Bytes) -> Settings {
         Settings {
             processors: 1,
             rule,

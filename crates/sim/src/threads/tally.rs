@@ -56,7 +56,7 @@ impl Outcome {
             live: heap.live,
             garbage: used - heap.live,
             freed: heap.freed,
-            heap: settings.heap,
+            heap: settings.heap.0,
             minor: heap.minor,
             mixed: heap.mixed,
             full: heap.full,

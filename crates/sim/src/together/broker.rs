@@ -121,8 +121,8 @@ impl Broker {
         words: &mut Vec<(usize, Word)>,
     ) {
         let domain = SensedDomain {
-            capacity: capacity.0,
-            used: room.used().0,
+            capacity,
+            used: room.used(),
             ..SensedDomain::default()
         };
         if now < self.tick_at && !self.core.glance(None, domain.used) {
@@ -134,8 +134,8 @@ impl Broker {
             self.report(index, now, room, entrant);
             let sensed = self.members[index].map(|member| SensedPrincipal {
                 id: member.id,
-                uses: room.uses(index).0,
-                swapped: room.swapped(index).0,
+                uses: room.uses(index),
+                swapped: room.swapped(index),
                 ..SensedPrincipal::default()
             });
             self.sensed.extend(sensed);
@@ -145,9 +145,9 @@ impl Broker {
             let (id, word) = match *action {
                 Action::Publish { id, numbers, wake } => (id, Word::Page(numbers, wake)),
                 Action::PageOut { id, bytes } | Action::Take { id, bytes } => {
-                    (id, Word::Order(Order::PageOut(Bytes(bytes))))
+                    (id, Word::Order(Order::PageOut(bytes)))
                 }
-                Action::Bound { id, bytes } => (id, Word::Order(Order::Bound(Bytes(bytes)))),
+                Action::Bound { id, bytes } => (id, Word::Order(Order::Bound(bytes))),
             };
             let is_its = |member: &Option<Member>| member.is_some_and(|member| member.id == id);
             if let Some(index) = self.members.iter().position(is_its) {
@@ -191,7 +191,7 @@ impl Broker {
             live: known(sums.live.0),
             allocation_rate: known(member.rate),
             collection_speed: known(per_second(sums.work, sums.collecting.0)),
-            demand: Some(entrant.settings.heap),
+            demand: Some(entrant.settings.heap.0),
             floor: Some(sums.live.0),
             reaction_ms: Some(seat.releases.reaction().0 / 1_000_000).filter(|it| *it > 0),
             collections: Some(sums.collections),

@@ -44,7 +44,7 @@ pub(super) struct HeapSize {
 
 impl HeapSize {
     pub(super) fn new(entrant: &Entrant, setup: &Setup) -> HeapSize {
-        let most = Bytes(entrant.settings.heap);
+        let most = entrant.settings.heap;
         let (mut floor, mut size) = (Bytes::ZERO, most);
         let sizer = match setup.policy {
             Policy::Fixed => Sizer::Fixed,
@@ -52,7 +52,7 @@ impl HeapSize {
                 floor = setup.memory / INITIAL_PART;
                 Sizer::Granted
             }
-            Policy::IslaVista => own(&mut size, IslaVista::default().beginning(entrant.start.0)),
+            Policy::IslaVista => own(&mut size, IslaVista::default().beginning(entrant.start)),
             Policy::SquareRoot => own(&mut size, SquareRoot::default()),
         };
         HeapSize {

@@ -79,7 +79,7 @@ pub(super) struct Seat {
 impl Seat {
     fn new(entrant: &Entrant, setup: &Setup, memory: &mut Memory) -> Seat {
         let halves = entrant.settings.collector.has_halves();
-        let mut layout = Layout::new(Bytes(entrant.settings.heap), setup.block(), halves);
+        let mut layout = Layout::new(entrant.settings.heap, setup.block(), halves);
         let region = memory.regions();
         layout.placed_at(memory.add(layout.blocks()));
         Seat {
@@ -284,19 +284,19 @@ impl Room {
 /// are weighed by its time, as in `sim::paging`.
 fn ended(now: Nanos, took: Nanos, collected: &Collected, stalls: Wait, sides: u64) -> Ended {
     Ended {
-        now: (now + took).0,
-        took: took.0,
-        cost: took.0,
+        now: now + took,
+        took,
+        cost: took,
         kind: match collected.collection.kind {
             Kind::Full => sizing::Kind::Full,
             Kind::Minor | Kind::Mixed => sizing::Kind::Nursery,
         },
         // Where half is kept empty, what is in use needs as much for its copies.
-        live: (collected.used * sides).0,
-        allocated: collected.allocated.0,
-        growth: u64::MAX,
+        live: collected.used * sides,
+        allocated: collected.allocated,
+        growth: Bytes::MAX,
         stalls: stalls.stalls,
-        stalled: stalls.stalled.0,
+        stalled: stalls.stalled,
     }
 }
 

@@ -179,8 +179,11 @@ impl Entrant {
                 live: live.0,
                 memory: memory.0,
             })
-        } else if !(1..=(memory * MOST_TIMES).0).contains(&heap) {
-            Err(Refusal::Heap { name: name(), heap })
+        } else if !(Bytes(1)..=memory * MOST_TIMES).contains(&heap) {
+            Err(Refusal::Heap {
+                name: name(),
+                heap: heap.0,
+            })
         } else if self.stop.is_some_and(|stop| stop <= self.start) {
             Err(Refusal::Backwards { name: name() })
         } else {

@@ -132,7 +132,7 @@ pub enum Scheduler {
 }
 
 fn entrant(weight: i64, start: Nanos, heap: Bytes) -> Entrant {
-    let mut settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, heap.0);
+    let mut settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, heap);
     settings.costs.marked_byte = MARKED;
     Entrant {
         name: format!("weight {weight}"),

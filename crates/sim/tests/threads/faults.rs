@@ -22,7 +22,7 @@ fn death(object: u64) -> Event {
 }
 
 fn run(collector: Algorithm, heap: u64, streams: &[&[Event]]) -> Result<Outcome, SimError> {
-    let settings = Settings::new(Rule::RoundRobin, collector, heap);
+    let settings = Settings::new(Rule::RoundRobin, collector, Bytes(heap));
     let streams = streams.iter().map(|stream| stream.to_vec()).collect();
     simulate(&mut Streams::new(streams), &settings)
 }
@@ -250,7 +250,7 @@ fn what_a_cut_trace_has_lost_is_counted_and_no_fault() {
         join,
         death(3),
     ];
-    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(1000));
     let mut program = Streams::new(vec![stream]);
     let error = simulate(&mut program.clone(), &settings).unwrap_err();
     assert!(error.to_string().contains("it names thread 9"), "{error}");
@@ -278,7 +278,7 @@ impl Program for Deaths {
 
 #[test]
 fn deaths_of_what_nobody_allocates_have_a_bound() {
-    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(1000));
     let error = simulate(&mut Deaths(0), &settings).unwrap_err();
     let needle = "thread 0, event 4194304: object 4194305 dies, and so have 4194304 others";
     assert!(error.to_string().contains(needle), "{error}");
@@ -301,7 +301,7 @@ fn a_thread_that_computes_alone_for_long_is_simulated_at_once() {
                 bytes: Bytes(100),
                 most: Nanos(700),
             },
-            ..Settings::new(rule, Algorithm::MarkCompact, 1000)
+            ..Settings::new(rule, Algorithm::MarkCompact, Bytes(1000))
         };
         let outcome = simulate(&mut Streams::new(vec![stream.clone()]), &settings).unwrap();
         assert_eq!(outcome.computed, 1_000_000_000_000_000);
@@ -342,7 +342,7 @@ fn a_wait_is_not_passed_by_notifications_before_it_or_of_its_own_thread() {
         };
         let takes = stream(takes.clone().collect());
         let puts = stream(puts.clone().collect());
-        let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+        let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(1000));
         let run = |streams| simulate(&mut Streams::new(streams), &settings).unwrap();
         // As recorded: each wait blocks.
         let outcome = run(vec![takes.clone(), puts.clone()]);
@@ -393,7 +393,7 @@ fn a_wait_that_timed_out_is_not_passed_by_a_notification_after_its_end() {
             // It comes when the other is at its end.
             let begin = [compute(100_000_000), stamp(10), ENTER];
             let stream = [&begin[..], waits, &[EXIT, Event::End]].concat();
-            let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1000);
+            let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(1000));
             let mut program = Streams::new(vec![stream, notifies.to_vec()]);
             let outcome = simulate(&mut program, &settings).unwrap();
             assert_eq!(

@@ -76,7 +76,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 patience,
                 priorities,
                 collector,
-                heap,
+                heap: Bytes(heap),
                 new_ratio,
                 costs: Costs {
                     copied_byte: costs.0,

@@ -39,7 +39,7 @@ fn figure_1(rule: Rule) -> (Outcome, Vec<Collection>) {
             bytes: Bytes(WORKING_SET + SIZE),
             most: Nanos(1000 * QUANTUM),
         },
-        ..Settings::new(rule, Algorithm::GenMc, 3 * 2 * WORKING_SET)
+        ..Settings::new(rule, Algorithm::GenMc, Bytes(3 * 2 * WORKING_SET))
     };
     let mut program = Streams::new((0..3).map(phase).collect());
     let mut log = Vec::new();
@@ -91,7 +91,7 @@ fn the_execution_time_is_the_formula() {
             Event::End,
         ]
     };
-    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 2000);
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(2000));
     let outcome = simulate(&mut Streams::new(vec![stream(1), stream(2)]), &settings).unwrap();
     assert_eq!(outcome.contentions, 1);
     assert_eq!(
@@ -126,7 +126,7 @@ fn a_thread_is_created_where_its_creator_stands() {
         Event::End,
     ];
     let other = vec![Event::Compute { time: 30 }, Event::End];
-    let settings = Settings::new(Rule::RoundRobin, Algorithm::SemiSpace, 1000);
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::SemiSpace, Bytes(1000));
     let mut log = Vec::new();
     let mut program = Streams::new(vec![main, other]);
     let outcome = simulate_and_tell(&mut program, &settings, &mut log).unwrap();
@@ -143,7 +143,7 @@ fn a_thread_that_spins_does_not_stop_the_others() {
         Event::End,
     ];
     let other = vec![Event::Compute { time: 1 }, Event::End];
-    let settings = Settings::new(Rule::Mqrr, Algorithm::GenCopy, 1000);
+    let settings = Settings::new(Rule::Mqrr, Algorithm::GenCopy, Bytes(1000));
     let mut program = Streams::new(vec![spins, other.clone(), other]);
     let outcome = simulate(&mut program, &settings).unwrap();
     assert!(outcome.longest_wait_time <= (TIME_BOUND + Nanos(100)).0);
@@ -165,7 +165,7 @@ fn processors_work_side_by_side_and_stop_together() {
     let run = |processors| {
         let settings = Settings {
             processors,
-            ..Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 100)
+            ..Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(100))
         };
         let streams = (1..=4).map(works).collect();
         simulate(&mut Streams::new(streams), &settings).unwrap()
@@ -187,7 +187,7 @@ fn priorities_count_only_where_they_are_asked_for() {
     let first_of = |priorities| {
         let settings = Settings {
             priorities,
-            ..Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 100)
+            ..Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(100))
         };
         let mut log = Vec::new();
         let mut program = Streams::new(vec![main.clone(), other.clone(), other.clone()]);

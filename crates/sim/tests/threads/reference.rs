@@ -95,7 +95,7 @@ impl<'a> Reference<'a> {
             is_cut,
             settings,
             rule,
-            heap: heap(settings.collector, settings.heap, settings.new_ratio),
+            heap: heap(settings.collector, settings.heap.0, settings.new_ratio),
             dead_early: Vec::new(),
             threads: (0..streams.len()).map(thread).collect(),
             processors: vec![(0, None, None); settings.processors],

@@ -6,6 +6,7 @@ use plimsoll_sim::threads::heap::Algorithm;
 use plimsoll_sim::threads::{Outcome, Program, Settings, Streams, Survey, Traced, simulate};
 use plimsoll_trace::synth::{self, Options, table};
 use plimsoll_trace::{Event, Header, ObjectId, ThreadId, TimeUnit, Trace, Writer};
+use plimsoll_unit::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ proptest! {
         let streams = program(&deeds);
         let trace = trace_of(&streams, TimeUnit::Nanoseconds);
         let survey = Survey::of(&trace).unwrap();
-        let settings = Settings::new(Rule::Larf, Algorithm::GenMc, 1 << 20);
+        let settings = Settings::new(Rule::Larf, Algorithm::GenMc, Bytes::mib(1));
         let traced = simulate(&mut Traced::new(&trace, &survey, 1.0), &settings);
         let in_memory = simulate(&mut Streams::new(streams), &settings);
         let said = |result: Result<Outcome, _>| format!("{result:?}");
@@ -59,7 +60,7 @@ fn instructions_become_time_and_the_largest_live_size_is_found() {
     let settings = Settings::new(
         Rule::RoundRobin,
         Algorithm::MarkCompact,
-        survey.largest_live,
+        Bytes(survey.largest_live),
     );
     let outcome = simulate(&mut Traced::new(&trace, &survey, 3.0), &settings).unwrap();
     assert_eq!((outcome.computed, outcome.collections()), (1000, 1));
@@ -95,7 +96,7 @@ fn a_damaged_trace_is_told_with_its_place() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
     let damaged = Trace::from_source(Arc::new(bytes), "damaged").unwrap();
-    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, 1 << 30);
+    let settings = Settings::new(Rule::RoundRobin, Algorithm::MarkCompact, Bytes(1 << 30));
     let error = simulate(&mut Traced::new(&damaged, &survey, 1.0), &settings).unwrap_err();
     assert!(
         error.to_string().contains("damaged: block at byte"),
@@ -121,7 +122,7 @@ fn a_program_of_table_1_runs_under_all_and_the_same_each_time() {
         for rule in Rule::ALL {
             let settings = Settings {
                 processors: 2,
-                ..Settings::new(rule, collector, 4 * survey.largest_live)
+                ..Settings::new(rule, collector, Bytes(4 * survey.largest_live))
             };
             let run = || simulate(&mut Traced::new(&trace, &survey, 1.0), &settings).unwrap();
             let outcome = run();
@@ -153,7 +154,7 @@ fn a_trace_that_was_cut_is_simulated_as_far_as_it_goes() {
     let trace = Trace::from_source(Arc::new(bytes), "cut").unwrap();
     let survey = Survey::of(&trace).unwrap();
     for rule in Rule::ALL {
-        let settings = Settings::new(rule, Algorithm::GenMc, 4 * survey.largest_live);
+        let settings = Settings::new(rule, Algorithm::GenMc, Bytes(4 * survey.largest_live));
         let outcome = simulate(&mut Traced::new(&trace, &survey, 1.0), &settings).unwrap();
         assert!(outcome.unborn > 0, "{outcome:?}");
         assert!(outcome.objects > 10_000);

@@ -58,7 +58,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             },
             ties,
             new_ratio: NewRatio::new(ratio).expect("a ratio"),
-            ..Settings::new(rule, collector, heap)
+            ..Settings::new(rule, collector, Bytes(heap))
         },
     )
 }

@@ -75,7 +75,7 @@ pub(crate) fn entrant(weight: u32, memory: u64, collector: Algorithm) -> Entrant
         priority: Priority::default(),
         start: Nanos::ZERO,
         stop: None,
-        settings: Settings::new(Rule::RoundRobin, collector, memory),
+        settings: Settings::new(Rule::RoundRobin, collector, Bytes(memory)),
         largest_live: Bytes::ZERO,
     }
 }

@@ -127,7 +127,7 @@ proptest! {
         for (one, entrant) in outcome.programs.iter().zip(&setup.entrants) {
             let it = &one.outcome;
             prop_assert_eq!(it.allocated, it.freed + it.live + it.garbage);
-            let most = entrant.settings.heap;
+            let most = entrant.settings.heap.0;
             prop_assert!(one.points.iter().all(|point| point.heap <= most));
             prop_assert!(one.revocations.met <= one.revocations.batches);
             prop_assert_eq!(one.stopped, entrant.stop.is_some_and(|stop| Nanos(one.ended) == stop));

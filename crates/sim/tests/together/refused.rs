@@ -30,8 +30,8 @@ fn a_setup_that_makes_no_sense_is_refused_with_a_reason() {
         refusal(|it| it.memory = Bytes(MIB - 1)).starts_with("a memory of 1048575 bytes is not")
     );
     assert!(refusal(|it| it.memory = Bytes::MAX).contains("from 1 MiB to 1 PiB"));
-    assert!(refusal(|it| it.entrants[0].settings.heap = 0).contains("at least 1 byte"));
-    assert!(refusal(|it| it.entrants[0].settings.heap = u64::MAX).contains("at most 16 times"));
+    assert!(refusal(|it| it.entrants[0].settings.heap = Bytes::ZERO).contains("at least 1 byte"));
+    assert!(refusal(|it| it.entrants[0].settings.heap = Bytes::MAX).contains("at most 16 times"));
     let backwards =
         refusal(|it| (it.entrants[0].start, it.entrants[0].stop) = (Nanos(5), Some(Nanos(5))));
     assert_eq!(
@@ -91,7 +91,7 @@ fn weights_and_priorities_are_in_range_by_their_types() {
 #[test]
 fn a_program_that_fails_is_named() {
     let mut setup = setup(Policy::Fixed, 64 * MIB, &[100, 7]);
-    setup.entrants[1].settings.heap = MIB;
+    setup.entrants[1].settings.heap = Bytes::mib(1);
     let (mut one, mut other) = (Churn::new(1000, 10), Churn::new(1000, 30));
     match simulate(&setup, &mut [&mut one, &mut other]) {
         Err(Error::Program { name, source }) => {

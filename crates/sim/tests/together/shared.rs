@@ -117,7 +117,7 @@ fn a_higher_class_is_served_first() {
 fn beside_a_hog_an_adaptive_heap_does_not_page() {
     let with = |policy: Policy, hog: bool| {
         let mut setup = setup(policy, 128 * MIB, &[100]);
-        setup.entrants[0].settings.heap = 110 * MIB;
+        setup.entrants[0].settings.heap = Bytes::mib(110);
         setup.hogs.extend(hog.then_some(Hog {
             size: Bytes::mib(64),
             from: Nanos::seconds(1),

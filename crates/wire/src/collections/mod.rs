@@ -39,6 +39,8 @@ pub use view::{View, ViewError};
 pub use words::Words;
 pub use writer::{ProcessWriter, Writer, wish, wished};
 
+use plimsoll_unit::{Bytes, Nanos};
+
 /// Size of the page, bytes.
 pub const SIZE: usize = 4096;
 /// First eight bytes.
@@ -51,8 +53,8 @@ pub const NAME: &str = "plimsoll-collections";
 pub const PAUSES: u64 = 32;
 /// Longest text on the page, bytes.
 pub const MAX_TEXT: usize = 248;
-/// A wish that is older than this (ns) is no wish: its adapter is gone, and the machine is left alone.
-pub const WISH_LASTS_NS: u64 = 10_000_000_000;
+/// A wish that is older than this is no wish: its adapter is gone, and the machine is left alone.
+pub const WISH_LASTS: Nanos = Nanos::seconds(10);
 
 /// Byte offsets of the fields.
 pub mod offset {
@@ -266,9 +268,9 @@ pub struct Pause {
 /// The adapter's orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// At the end of a pause at most this many bytes of the heap stay resident, objects included. Free memory
+    /// At the end of a pause at most this much of the heap stays resident, objects included. Free memory
     /// that the program takes again at once stays all the same, unless the whole heap was collected.
-    pub resident: u64,
+    pub resident: Bytes,
     /// When the agent is to collect by itself, between two looks of the adapter; `None` for never.
     pub bound: Option<Bound>,
 }
@@ -276,15 +278,15 @@ pub struct Wish {
 /// The size of the heap at which the agent asks for a collection of all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Bytes of the heap: objects after the last pause, and what was allocated since.
-    pub above: u64,
+    /// Memory of the heap: objects after the last pause, and what was allocated since.
+    pub above: Bytes,
     /// How many collections it may have asked for, those before included ([`Totals::asked`]).
     pub times: u64,
 }
 
 impl Wish {
-    /// That at most `resident` bytes stay, and no more than that.
-    pub const fn stay(resident: u64) -> Wish {
+    /// That at most `resident` stays, and no more than that.
+    pub const fn stay(resident: Bytes) -> Wish {
         Wish {
             resident,
             bound: None,

@@ -1,7 +1,8 @@
 //! The writers' sides. Nothing here allocates, blocks or panics: the agent calls it within pauses.
 
 use super::{About, Bound, MAGIC, MAX_TEXT, PAUSE, PAUSES, Pause, Process, SIZE, Signal, Totals};
-use super::{VERSION, WISH_LASTS_NS, Wish, Words, offset};
+use super::{VERSION, WISH_LASTS, Wish, Words, offset};
+use plimsoll_unit::{Bytes, Nanos};
 use std::sync::atomic::{Ordering, fence};
 
 /// The agent's side for its collections. Used by one thread at a time.
@@ -51,8 +52,8 @@ impl<'a> Writer<'a> {
     }
 
     /// The adapter's orders now. `None` when there was no adapter, or none any more.
-    pub fn wish(&self, now_ns: u64) -> Option<Wish> {
-        wished(self.words, now_ns)
+    pub fn wish(&self, now: Nanos) -> Option<Wish> {
+        wished(self.words, now)
     }
 }
 
@@ -80,29 +81,31 @@ impl ProcessWriter<'_> {
 }
 
 /// The adapter's orders now. `None` when there was no adapter, or none any more. Any thread may ask.
-pub fn wished(words: Words<'_>, now_ns: u64) -> Option<Wish> {
+pub fn wished(words: Words<'_>, now: Nanos) -> Option<Wish> {
     let wished = words.at(offset::WISHED).load(Ordering::Acquire);
-    let age = now_ns.saturating_sub(wished);
-    (wished > 0 && age <= WISH_LASTS_NS).then(|| {
+    (wished > 0 && now - Nanos(wished) <= WISH_LASTS).then(|| {
         let [above, times] = words.get_all(offset::BOUND);
         Wish {
-            resident: words.get(offset::RESIDENT),
-            bound: (above < u64::MAX).then_some(Bound { above, times }),
+            resident: Bytes(words.get(offset::RESIDENT)),
+            bound: (above < u64::MAX).then_some(Bound {
+                above: Bytes(above),
+                times,
+            }),
         }
     })
 }
 
-/// The adapter's side: leaves a wish, or takes it back. It lasts [`WISH_LASTS_NS`]; repeat it before.
-pub fn wish(words: Words<'_>, wish: Option<Wish>, now_ns: u64) {
+/// The adapter's side: leaves a wish, or takes it back. It lasts [`WISH_LASTS`]; repeat it before.
+pub fn wish(words: Words<'_>, wish: Option<Wish>, now: Nanos) {
     match wish {
         Some(wish) => {
             let bound = wish
                 .bound
-                .map_or([u64::MAX, 0], |bound| [bound.above, bound.times]);
+                .map_or([u64::MAX, 0], |bound| [bound.above.0, bound.times]);
             words.put_all(offset::BOUND, &bound);
-            words.put(offset::RESIDENT, wish.resident);
+            words.put(offset::RESIDENT, wish.resident.0);
             let wished = words.at(offset::WISHED);
-            wished.store(now_ns.max(1), Ordering::Release);
+            wished.store(now.0.max(1), Ordering::Release);
         }
         None => words.at(offset::WISHED).store(0, Ordering::Release),
     }

@@ -1,6 +1,7 @@
 //! The writer's side: which bytes to write where, and in which order.
 
 use super::{MAGIC, Numbers, PAGE_SIZE, VERSION, offset};
+use plimsoll_unit::Nanos;
 
 /// One write to the page file: `bytes` at `offset`. Always inside the first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +50,9 @@ impl PageImage {
     }
 
     /// Stores the numbers and returns the three writes that publish them: sequence odd, payload,
-    /// sequence even. `now_ns` becomes the heartbeat. The generation increases when limit,
+    /// sequence even. `now` becomes the heartbeat. The generation increases when limit,
     /// available, owed, deadline or level differ from the last publication.
-    pub fn publish(&mut self, numbers: &Numbers, now_ns: u64) -> [Step<'_>; 3] {
+    pub fn publish(&mut self, numbers: &Numbers, now: Nanos) -> [Step<'_>; 3] {
         let sequence = self.get(offset::SEQUENCE);
         self.odd = sequence.wrapping_add(1).to_ne_bytes();
         let fields = [
@@ -68,7 +69,7 @@ impl PageImage {
         self.put(offset::USES, numbers.uses);
         self.put(offset::SHARE, numbers.share);
         self.put(offset::SENSED, numbers.sensed);
-        self.put(offset::HEARTBEAT, now_ns);
+        self.put(offset::HEARTBEAT, now.0);
         if changed || sequence == 0 {
             self.put(offset::GENERATION, self.generation() + 1);
         }
@@ -85,8 +86,8 @@ impl PageImage {
 
     /// The single write that renews the heartbeat when no number changed. The heartbeat is one word
     /// and needs no sequence. Call it only after a first [`PageImage::publish`].
-    pub fn heartbeat(&mut self, now_ns: u64) -> Step<'_> {
-        self.put(offset::HEARTBEAT, now_ns);
+    pub fn heartbeat(&mut self, now: Nanos) -> Step<'_> {
+        self.put(offset::HEARTBEAT, now.0);
         self.part(offset::HEARTBEAT, offset::GENERATION)
     }
 

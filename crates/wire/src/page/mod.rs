@@ -32,14 +32,16 @@ mod view;
 pub use image::{PageImage, Step};
 pub use view::{PageError, PageView, Reading};
 
+use plimsoll_unit::Nanos;
+
 /// Size of the page file in bytes.
 pub const PAGE_SIZE: usize = 4096;
 /// First eight bytes of every page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PLIMSOLL");
 /// Layout version.
 pub const VERSION: u32 = 1;
-/// If the heartbeat of a page is older than this (ns), its broker is gone.
-pub const STALE_AFTER_NS: u64 = 3_000_000_000;
+/// If the heartbeat of a page is older than this, its broker is gone.
+pub const STALE_AFTER: Nanos = Nanos::seconds(3);
 
 /// Byte offsets of the fields.
 pub mod offset {

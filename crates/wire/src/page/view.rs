@@ -1,6 +1,7 @@
 //! The reader's side: loads from a mapped page.
 
-use super::{Level, MAGIC, Numbers, PAGE_SIZE, STALE_AFTER_NS, VERSION, offset};
+use super::{Level, MAGIC, Numbers, PAGE_SIZE, STALE_AFTER, VERSION, offset};
+use plimsoll_unit::{Bytes, Nanos};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -38,10 +39,10 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Whether the broker that wrote this is gone, judged by the heartbeat. `now_ns` is
+    /// Whether the broker that wrote this is gone, judged by the heartbeat. `now` is
     /// `CLOCK_MONOTONIC`.
-    pub fn is_stale(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.heartbeat) > STALE_AFTER_NS
+    pub fn is_stale(&self, now: Nanos) -> bool {
+        now - Nanos(self.heartbeat) > STALE_AFTER
     }
 }
 
@@ -86,11 +87,11 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Bytes it may use now, by one aligned load. 0 when nothing was published or the page is gone:
+    /// The memory that it may use now, by one aligned load. 0 when nothing was published or the page is gone:
     /// that is no limit to obey; see [`PageView::read`].
     #[inline]
-    pub fn limit(&self) -> u64 {
-        self.word(offset::LIMIT)
+    pub fn limit(&self) -> Bytes {
+        Bytes(self.word(offset::LIMIT))
     }
 
     /// A consistent set, read by sequence lock. `None` when nothing was published yet, the page is
@@ -104,10 +105,10 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Whether the page's broker is gone, judged by the heartbeat. `now_ns` is `CLOCK_MONOTONIC`.
+    /// Whether the page's broker is gone, judged by the heartbeat. `now` is `CLOCK_MONOTONIC`.
     #[inline]
-    pub fn is_stale(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.word(offset::HEARTBEAT)) > STALE_AFTER_NS
+    pub fn is_stale(&self, now: Nanos) -> bool {
+        now - Nanos(self.word(offset::HEARTBEAT)) > STALE_AFTER
     }
 
     #[cold]

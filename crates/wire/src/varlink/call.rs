@@ -14,6 +14,8 @@ pub enum Method {
     Register,
     /// Gives a principal its process.
     Attach,
+    /// Names the cgroup of a principal.
+    Contain,
     /// Sets the adapter of a principal.
     Adapt,
     /// Reports an adapter's knowledge of its program.
@@ -34,9 +36,10 @@ pub enum Method {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 10] = [
+    pub const ALL: [Method; 11] = [
         Method::Register,
         Method::Attach,
+        Method::Contain,
         Method::Adapt,
         Method::Report,
         Method::Subscribe,
@@ -52,6 +55,7 @@ impl Method {
         match self {
             Method::Register => "io.plimsoll.Register",
             Method::Attach => "io.plimsoll.Attach",
+            Method::Contain => "io.plimsoll.Contain",
             Method::Adapt => "io.plimsoll.Adapt",
             Method::Report => "io.plimsoll.Report",
             Method::Subscribe => "io.plimsoll.Subscribe",

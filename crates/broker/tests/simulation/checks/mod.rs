@@ -356,7 +356,7 @@ impl Checker {
             .map(|one| one.numbers.limit.max(one.numbers.uses))
             .sum();
         let wish = leaves()
-            .map(|one| one.wants.demand.min(one.settings.max.cap()))
+            .map(|one| one.wants.demand.min(one.settings.max.cap().0))
             .fold(0u64, u64::saturating_add);
         let idle = budget.min(wish).saturating_sub(held);
         // Each limit may be one step below the decided one.

@@ -3,7 +3,7 @@
 use super::{Checked, Past, Seen, hold, id_of};
 use crate::program::{Nature, Program};
 use plimsoll_broker::decide::{Action, Figures, Rung};
-use plimsoll_unit::{MIB, SECOND};
+use plimsoll_unit::{Bytes, MIB, SECOND};
 use plimsoll_wire::messages::{Id, Kind, Max, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,13 +32,16 @@ pub(super) fn rungs(seen: &Seen, past: &mut BTreeMap<Id, Past>) -> Checked {
             Action::Publish { .. } => true,
             Action::PageOut { bytes, .. } | Action::Take { bytes, .. } => {
                 takes = true;
-                overdue && bytes <= numbers.owed && one.kind == Kind::Process
+                overdue && bytes.0 <= numbers.owed && one.kind == Kind::Process
             }
             // Sent again when no end was reported.
             Action::Bound {
-                bytes: u64::MAX, ..
+                bytes: Bytes::MAX, ..
             } => bound.take().is_none() || numbers.owed == 0,
-            Action::Bound { bytes, .. } => {
+            Action::Bound {
+                bytes: Bytes(bytes),
+                ..
+            } => {
                 let raised = bound.is_some_and(|old| bytes >= old);
                 *bound = Some(bytes);
                 takes = !raised;
@@ -139,7 +142,7 @@ pub(super) fn budgets(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget)
-            .min(one.settings.max.cap());
+            .min(one.settings.max.cap().0);
         below.within(budget, seen, &[one.id])?;
         let (limits, told) = (below.limits, one.subtree.limit);
         hold(limits == told, seen, "budget", &[one.id], || {
@@ -174,7 +177,7 @@ pub(super) fn called(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, usize>
         }
         let inner = seen.core.domain(Some(one.id));
         let cap = inner.map_or(u64::MAX, |domain| domain.budget);
-        over |= uses[at] > cap.min(one.settings.max.cap());
+        over |= uses[at] > cap.min(one.settings.max.cap().0);
         match one.parent.map(|id| figures[&id]) {
             Some(above) => uses[above] += uses[at],
             None => root += uses[at],
@@ -240,7 +243,7 @@ pub(super) fn priorities(seen: &Seen, all: &[Figures], figures: &BTreeMap<Id, us
             .core
             .domain(Some(one.id))
             .map_or(u64::MAX, |domain| domain.budget);
-        wishes[at] = wishes[at].min(one.settings.max.cap()).min(budget);
+        wishes[at] = wishes[at].min(one.settings.max.cap().0).min(budget);
         if let Some(above) = one.parent.map(|id| figures[&id]) {
             wishes[above] = wishes[above].saturating_add(wishes[at]);
             gets[above] = gets[above].saturating_add(gets[at]);

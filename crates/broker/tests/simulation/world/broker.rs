@@ -5,12 +5,12 @@ use crate::allocations;
 use crate::checks::{Failure, Seen};
 use crate::program::Nature;
 use plimsoll_broker::decide::{Action, SensedDomain, SensedPrincipal};
-use plimsoll_unit::{MILLISECOND, Nanos};
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos};
 
 impl World {
     pub(super) fn misread(&mut self, sensed: SensedDomain) -> SensedDomain {
-        let noise = self.random.between(0, self.scenario.noise * 2);
-        let used = (sensed.used + noise).saturating_sub(self.scenario.noise);
+        let noise = Bytes(self.random.between(0, self.scenario.noise * 2));
+        let used = sensed.used + noise - Bytes(self.scenario.noise);
         SensedDomain { used, ..sensed }
     }
 
@@ -48,8 +48,8 @@ impl World {
                 };
                 self.sensed.push(SensedPrincipal {
                     id,
-                    uses,
-                    swapped: program.memory.swapped,
+                    uses: Bytes(uses),
+                    swapped: Bytes(program.memory.swapped),
                     absent,
                     ..SensedPrincipal::default()
                 });

@@ -10,7 +10,7 @@ use crate::program::Program;
 use crate::random::Random;
 use crate::scenario::{GroupPlan, Hog, Scenario};
 use plimsoll_broker::decide::{Action, Config, Core, SensedPrincipal};
-use plimsoll_unit::{MILLISECOND, SECOND};
+use plimsoll_unit::{Bytes, MILLISECOND, SECOND};
 use plimsoll_wire::messages::Id;
 
 /// Longest step of programs and hogs.
@@ -181,6 +181,7 @@ impl World {
 
     fn is_due(&mut self) -> bool {
         let root = self.kernel.used(None, &self.programs, &self.hogs);
-        self.clock.time >= self.last_tick + self.core.next_tick().0 || self.core.glance(None, root)
+        self.clock.time >= self.last_tick + self.core.next_tick().0
+            || self.core.glance(None, Bytes(root))
     }
 }

@@ -50,7 +50,7 @@ impl World {
         let (id, bytes) = match action {
             Action::PageOut { id, bytes }
             | Action::Take { id, bytes }
-            | Action::Bound { id, bytes } => (id, bytes),
+            | Action::Bound { id, bytes } => (id, bytes.0),
             Action::Publish { .. } => return,
         };
         let Some(program) = self

@@ -4,8 +4,7 @@ use super::{Post, World};
 use crate::program::Nature;
 use crate::scenario::Event;
 use plimsoll_broker::decide::{Config, Core, NewPrincipal};
-use plimsoll_unit::Nanos;
-use plimsoll_unit::{MILLISECOND, SECOND};
+use plimsoll_unit::{Bytes, MILLISECOND, Nanos, SECOND};
 use plimsoll_wire::messages::{Kind, Max, Priority, Set, Weight};
 
 impl World {
@@ -248,5 +247,5 @@ impl World {
 }
 
 fn max(bytes: Option<u64>) -> Max {
-    Max::or_none(bytes.unwrap_or(0)).expect("a valid maximum")
+    Max::or_none(Bytes(bytes.unwrap_or(0))).expect("a valid maximum")
 }

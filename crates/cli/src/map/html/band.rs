@@ -7,6 +7,7 @@ use plimsoll_map::Kind;
 use plimsoll_picture::WIDTH;
 use plimsoll_picture::scale::{Unit, number, ticks, timeline};
 use plimsoll_picture::svg::{Align, Rect, Svg};
+use plimsoll_unit::Bytes;
 
 /// Left and right end of the axes, pixels.
 const ACROSS: (f64, f64) = (64.0, 700.0);
@@ -112,7 +113,7 @@ impl<'a> Band<'a> {
     /// MiB from the lowest address on.
     fn axis(&self, svg: &mut Svg) {
         let all: u64 = self.rows.rows.iter().map(|row| row.kib << 10).sum();
-        let unit = Unit::of(all);
+        let unit = Unit::of(Bytes(all));
         svg.text(
             (0.0, 11.0),
             Align::Start,

@@ -6,6 +6,7 @@ use plimsoll_map::{Kind, States};
 use plimsoll_picture::WIDTH;
 use plimsoll_picture::scale::{Unit, number, ticks, timeline};
 use plimsoll_picture::svg::{Align, Rect, Svg};
+use plimsoll_unit::Bytes;
 
 /// Left and right end of the axes, pixels.
 const ACROSS: (f64, f64) = (64.0, 740.0);
@@ -38,7 +39,7 @@ pub(super) fn stacks(looks: &[Look], kinds: &[Kind]) -> Option<String> {
     let scale = HEIGHT / resident.saturating_add(swapped).max(1) as f64;
     let zero = TOP + resident as f64 * scale;
     let mut svg = Svg::new(WIDTH);
-    let unit = Unit::of(resident.max(swapped));
+    let unit = Unit::of(Bytes(resident.max(swapped)));
     grid(&mut svg, unit, (resident, swapped), zero, scale);
     let stack = |state, of, scale| Stack {
         state,

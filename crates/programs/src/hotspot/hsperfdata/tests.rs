@@ -67,6 +67,7 @@ fn a_file_that_the_process_has_not_mapped_is_not_its_own() {
         name: Some(own.pid.to_string()),
         file: std::fs::File::open("/proc/self/status").unwrap().into(),
         place: 0..4096,
+        taken: 0,
         buffer: Vec::new(),
     };
     assert!(!perf.is_of(&own));

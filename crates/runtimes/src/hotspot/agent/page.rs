@@ -116,12 +116,12 @@ impl Page {
         View::new(self.words())
     }
 
-    /// Leaves a wish, or takes it back. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS_NS`].
+    /// Leaves a wish, or takes it back. A wish lasts for [`plimsoll_wire::collections::WISH_LASTS`].
     pub fn wish(&self, wished: Option<Wish>) {
         wish(
             self.words(),
             wished,
-            clock::now().0.saturating_add_signed(self.ahead_ns),
+            Nanos(clock::now().0.saturating_add_signed(self.ahead_ns)),
         );
     }
 
@@ -139,6 +139,7 @@ impl Page {
 mod tests {
     use super::*;
     use plimsoll_kernel::sealed_memfd;
+    use plimsoll_unit::Bytes;
     use plimsoll_wire::collections::{About, Totals, Writer};
     use rustix::fs::{
         FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
@@ -215,12 +216,12 @@ mod tests {
             page.ahead_ns = ahead_ns;
             let theirs = Nanos(clock::now().0.saturating_add_signed(ahead_ns));
             assert!(page.our_time(theirs).0.abs_diff(clock::now().0) < HOUR / 60);
-            page.wish(Some(Wish::stay(7)));
+            page.wish(Some(Wish::stay(Bytes(7))));
             // SAFETY: as in `Page::words`; `page` outlives it.
             let words = unsafe { Words::new(page.mapping.base()) };
             let (writer, _) = Writer::new(words, &About::default());
-            assert_eq!(writer.wish(theirs.0), Some(Wish::stay(7)));
-            let later = theirs.0 + plimsoll_wire::collections::WISH_LASTS_NS + HOUR / 60;
+            assert_eq!(writer.wish(theirs), Some(Wish::stay(Bytes(7))));
+            let later = theirs + plimsoll_wire::collections::WISH_LASTS + Nanos(HOUR / 60);
             assert_eq!(writer.wish(later), None, "it ends");
         }
         drop(file);
@@ -234,7 +235,7 @@ mod tests {
         let own = Process::new(std::process::id()).unwrap();
         let page = Page::of(&own).unwrap();
         assert_eq!(ftruncate(&file, 0), Err(Errno::PERM));
-        page.wish(Some(Wish::stay(1 << 20)));
+        page.wish(Some(Wish::stay(Bytes::mib(1))));
         let view = page.view().unwrap();
         assert_eq!(view.totals(), None::<Totals>);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);
         // A view that was taken before sees zeros.
         assert_eq!((view.about(), view.process()), (About::default(), None));
-        page.wish(Some(Wish::stay(1 << 20)));
+        page.wish(Some(Wish::stay(Bytes::mib(1))));
         drop(file);
         page.wish(None);
         assert_eq!(page.view().unwrap_err(), ViewError::Magic);

@@ -29,7 +29,7 @@ impl HeapSize {
     /// the last call.
     pub(super) fn look(&mut self, seen: &Seen, live: Bytes, told: bool) {
         self.live = live;
-        self.sizing.bounded(self.bound(seen).0);
+        self.sizing.bounded(self.bound(seen));
         let now = (seen.collecting(), seen.major_faults);
         let last = *self.last.get_or_insert(now);
         if !told {
@@ -38,13 +38,13 @@ impl HeapSize {
         self.last = Some(now);
         let took = now.0 - last.0;
         self.sizing.ended(&Ended {
-            now: seen.now.0,
-            took: took.0,
-            cost: took.0,
-            live: live.0,
-            allocated: self.allocated.0,
+            now: seen.now,
+            took,
+            cost: took,
+            live,
+            allocated: self.allocated,
             // The machine takes all that its maximum allows.
-            growth: u64::MAX,
+            growth: Bytes::MAX,
             // A major fault waits for memory that the kernel had taken.
             stalls: now.1.saturating_sub(last.1),
             ..Ended::default()
@@ -60,8 +60,8 @@ impl HeapSize {
     /// moment or a hypothetical one.
     pub(super) fn at(&self, seen: &Seen) -> Bytes {
         let mut sizing = self.sizing.clone();
-        sizing.bounded(self.bound(seen).0);
-        Bytes(sizing.size())
+        sizing.bounded(self.bound(seen));
+        sizing.size()
     }
 
     /// The bytes that the process is meant to use with a heap of that size. If its collector gives memory

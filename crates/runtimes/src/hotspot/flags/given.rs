@@ -14,7 +14,7 @@
 use super::files::Files;
 use super::words::{argument_file, words};
 use plimsoll_programs::Setting;
-use plimsoll_unit::PAGE;
+use plimsoll_unit::{Bytes, PAGE};
 use std::path::Path;
 
 /// Read by the `java` launcher of JDK 9 and later.
@@ -150,8 +150,8 @@ impl Given {
         self.unlocked
     }
 
-    /// The sizes given by options of these names, bytes; `None` for one that cannot be parsed.
-    pub(super) fn sizes(&self, names: &[&str]) -> Vec<Option<u64>> {
+    /// The sizes given by options of these names; `None` for one that cannot be parsed.
+    pub(super) fn sizes(&self, names: &[&str]) -> Vec<Option<Bytes>> {
         let value = |option: &String| {
             let mut names = names.iter();
             names.find_map(|name| option.strip_prefix(name)).map(bytes)
@@ -308,7 +308,7 @@ pub(super) fn name(option: &str) -> Option<&str> {
 }
 
 /// A size as the machine takes it: `300m`, `0x1000`.
-fn bytes(text: &str) -> Option<u64> {
+fn bytes(text: &str) -> Option<Bytes> {
     let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let (radix, text) = hexadecimal.map_or((10, text), |digits| (16, digits));
     let end = text.find(|c: char| !c.is_digit(radix));
@@ -322,7 +322,7 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let number = u64::from_str_radix(digits, radix).ok()?;
-    number.checked_mul(1 << shift)
+    number.checked_mul(1 << shift).map(Bytes)
 }
 
 #[cfg(test)]

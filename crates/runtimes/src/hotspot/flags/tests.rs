@@ -16,11 +16,11 @@ fn flags(arguments: &[&str], around: &Surroundings) -> Vec<String> {
 
 fn two() -> Surroundings {
     Surroundings {
-        budget: Some(1500 << 20),
-        memory: Some(24 << 30),
+        budget: Some(Bytes::mib(1500)),
+        memory: Some(Bytes(24 << 30)),
         processors: 2,
         group: None,
-        beyond: 0,
+        beyond: Bytes::ZERO,
         cliff: false,
         own_rule: false,
         mappings_bounded: false,
@@ -42,7 +42,7 @@ fn a_program_alone_can_use_the_budget() {
 fn g1_grows_by_itself_in_the_smallest_steps() {
     // A percentage of a large maximum may be more than there is room for below a small limit.
     let mut around = two();
-    around.budget = Some(20 << 30);
+    around.budget = Some(Bytes(20 << 30));
     let added = flags(&["-XX:+UseG1GC", "A"], &around);
     assert!(
         added.contains(&"-XX:G1ExpandByPercentOfAvailable=0".to_owned()),
@@ -150,7 +150,7 @@ fn one_processor_means_serial() {
 #[test]
 fn compressed_pointers_are_kept() {
     let big = |gib: u64| Surroundings {
-        budget: Some(gib << 30),
+        budget: Some(Bytes(gib << 30)),
         ..two()
     };
     assert!(flags(&["A"], &big(40)).contains(&format!("-Xmx{}m", 31 << 10)));
@@ -298,12 +298,12 @@ fn a_group_bounds_the_heap_whatever_the_budget_is() {
         let collector = format!("-XX:+Use{collector}GC");
         for (group, most) in [(8192, 7584), (512, 384), (256, 144), (128, 64), (64, 32)] {
             let around = Surroundings {
-                memory: Some(group << 20),
-                group: Some(group << 20),
+                memory: Some(Bytes::mib(group)),
+                group: Some(Bytes::mib(group)),
                 ..two()
             };
             let around = Surroundings {
-                budget: Some(21 << 30),
+                budget: Some(Bytes(21 << 30)),
                 ..around
             };
             let added = flags(&[&collector, "A"], &around);
@@ -318,7 +318,7 @@ fn a_group_bounds_the_heap_whatever_the_budget_is() {
             assert!(soft.is_none_or(|soft| soft <= most), "{added:?}");
         }
         let tiny = Surroundings {
-            group: Some(40 << 20),
+            group: Some(Bytes::mib(40)),
             ..two()
         };
         let added = flags(&[&collector, "A"], &tiny).join(" ");
@@ -330,11 +330,11 @@ fn a_group_bounds_the_heap_whatever_the_budget_is() {
 fn a_program_alone_can_use_all_of_a_group_that_the_broker_shares_out() {
     let added = |words: &[&str], cliff, beyond: u64| {
         let around = Surroundings {
-            budget: Some(1440 << 20),
-            memory: Some(1500 << 20),
-            group: Some(1500 << 20),
+            budget: Some(Bytes::mib(1440)),
+            memory: Some(Bytes::mib(1500)),
+            group: Some(Bytes::mib(1500)),
             cliff,
-            beyond: beyond << 20,
+            beyond: Bytes::mib(beyond),
             ..two()
         };
         flags(&[words, &["A"]].concat(), &around)
@@ -448,7 +448,7 @@ proptest! {
 fn where_nothing_can_be_paged_out_room_is_left_for_native_memory() {
     let in_group = |mib: u64, cliff: bool| {
         let around = Surroundings {
-            group: Some(mib << 20),
+            group: Some(Bytes::mib(mib)),
             cliff,
             ..two()
         };
@@ -474,7 +474,7 @@ fn a_small_heap_of_g1_is_resized_while_the_program_stands() {
     assert!(g1(&["A"], &two()) && g1(&["-Xmx2g", "A"], &two()));
     assert!(!g1(&["-Xmx500m", "A"], &two()));
     let small = Surroundings {
-        budget: Some(800 << 20),
+        budget: Some(Bytes::mib(800)),
         ..two()
     };
     assert!(!g1(&["A"], &small));

@@ -6,10 +6,11 @@
 //! collector of 11 to 25; `tests/upfront.rs` measures that.
 
 use super::given::Given;
+use plimsoll_unit::Bytes;
 
-/// Above this size, in bytes, a heap loses compressed object pointers and needs about half more for
+/// Above this size a heap loses compressed object pointers and needs about half more for
 /// the same objects.
-pub(super) const COMPRESSED: u64 = 31 << 30;
+pub(super) const COMPRESSED: Bytes = Bytes(31 << 30);
 /// Options that put the heap, or its old generation, into a file, which gets its whole size at the start:
 /// the present name, that of 12 to 15, and that of ZGC before 13. ZGC takes what it fills, but warns on the
 /// program's output if the maximum does not fit on the file system.
@@ -45,14 +46,14 @@ pub(super) fn reason(given: &Given) -> Option<String> {
     }
 }
 
-/// The largest heap that may be added, bytes. Beyond [`COMPRESSED`] a machine switches compressed pointers
+/// The largest heap that may be added. Beyond [`COMPRESSED`] a machine switches compressed pointers
 /// off with a warning, even if they were asked for, and an archive of classes made with them does not fit
 /// any more, which ends a machine that insists on it.
-pub(super) fn most(given: &Given) -> u64 {
+pub(super) fn most(given: &Given) -> Bytes {
     if given.is_on("UseCompressedOops") || given.last("-Xshare:") == Some("on") {
         COMPRESSED
     } else {
-        u64::MAX
+        Bytes::MAX
     }
 }
 
@@ -63,10 +64,10 @@ mod tests {
     use plimsoll_programs::Setting;
     use std::path::Path;
 
-    fn around(budget: u64) -> Surroundings {
+    fn around(budget: Bytes) -> Surroundings {
         Surroundings {
             budget: Some(budget),
-            memory: Some(64 << 30),
+            memory: Some(Bytes(64 << 30)),
             processors: 2,
             version: Some(17),
             known: Known::all(),
@@ -78,7 +79,7 @@ mod tests {
     fn added(options: &[&str]) -> (String, String) {
         let words = options.iter().map(|&word| word.to_owned());
         let given = Given::collect(words, &Setting::ours());
-        let added = start(&given, &around(1500 << 20));
+        let added = start(&given, &around(Bytes::mib(1500)));
         (added.flags.join(" "), added.notes.join(" "))
     }
 
@@ -134,8 +135,8 @@ mod tests {
             };
             let given = Given::collect(words.iter().map(|&word| word.to_owned()), &setting);
             let seen = [
-                start(&given, &around(8 << 30)),
-                for_any(&given, &around(8 << 30)),
+                start(&given, &around(Bytes(8 << 30))),
+                for_any(&given, &around(Bytes(8 << 30))),
             ]
             .map(|added| {
                 !added.flags.join(" ").contains("Xmx") && !added.flags.join(" ").contains("MaxRAM")
@@ -170,7 +171,7 @@ mod tests {
     fn pointers_that_were_asked_to_be_compressed_stay_so() {
         let flags = |option: &str| {
             let given = Given::collect([option.to_owned()], &Setting::ours());
-            start(&given, &around(62 << 30)).flags.join(" ")
+            start(&given, &around(Bytes(62 << 30))).flags.join(" ")
         };
         assert!(flags("-XX:+UseCompressedOops").contains("-Xmx31744m"));
         assert!(flags("-Xshare:on").contains("-Xmx31744m"));
@@ -181,7 +182,7 @@ mod tests {
     fn where_the_kernel_bounds_mappings_the_machine_keeps_its_own_size() {
         let bounded = Surroundings {
             mappings_bounded: true,
-            ..around(8 << 30)
+            ..around(Bytes(8 << 30))
         };
         let added = start(&Given::default(), &bounded);
         assert!(!added.flags.join(" ").contains("-Xmx"));

@@ -1,6 +1,6 @@
 use super::*;
 use plimsoll_kernel::stalls::Stalled;
-use plimsoll_unit::{MIB, MILLISECOND, Nanos};
+use plimsoll_unit::{MIB, Nanos};
 
 /// A moment 100 ms after the last one; `stalled_ms` of that time were spent in stalls.
 fn moment(collections: u64, heap: u64, stalled_ms: u64) -> Moment {
@@ -25,7 +25,7 @@ fn span(ms: u64, stalled_ms: u64) -> Span {
     Span {
         stalled,
         in_pauses: None,
-        ns: ms * MILLISECOND,
+        length: Nanos::millis(ms),
     }
 }
 
@@ -285,7 +285,7 @@ fn counters_that_go_backwards_begin_anew() {
                 time: Nanos(u64::MAX),
             },
             in_pauses: None,
-            ns: u64::MAX,
+            length: Nanos(u64::MAX),
         },
         ..moment(9, 0, 0)
     };
@@ -308,7 +308,7 @@ fn few_faults_tell_nothing() {
             few: 10,
             span: Span {
                 stalled,
-                ns: 100 * MILLISECOND,
+                length: Nanos::millis(100),
                 ..Span::default()
             },
             ..moment(2, 500, 0)

@@ -101,9 +101,9 @@ impl Agent {
         let now = clock::now();
         self.wishes.look_at_swap(swapped, now);
         let resident = self.wishes.resident(now, leaves, native);
-        let above = (leaves - native).0;
+        let above = leaves - native;
         let bound = times.map(|times| Bound { above, times });
-        let wish = resident.map(|Bytes(resident)| Wish { resident, bound });
+        let wish = resident.map(|resident| Wish { resident, bound });
         page.wish(wish.filter(|_| self.kept.is_none()));
     }
 

@@ -1,7 +1,7 @@
 //! The counters of a machine: in a file, or else in its own memory.
 
 use crate::hotspot::machine::Machine;
-use crate::hotspot::snapshot::Snapshot;
+use crate::hotspot::snapshot::{Snapshot, Snapshots};
 use crate::process::Process;
 use plimsoll_programs::hotspot::hsperfdata::{PerfError, PerfFile};
 use tracing::{info, warn};
@@ -12,6 +12,8 @@ pub(super) struct Counters {
     process: Process,
     /// The counters; `None` if it publishes none.
     file: Option<PerfFile>,
+    /// Takes what is needed of them.
+    snapshots: Snapshots,
     /// The user was told why they cannot be read.
     warned: bool,
 }
@@ -26,6 +28,7 @@ impl Counters {
         Counters {
             process,
             file: file.ok(),
+            snapshots: Snapshots::default(),
             warned: false,
         }
     }
@@ -38,7 +41,7 @@ impl Counters {
     /// The counters of this moment; `None` if they cannot be read now.
     pub(super) fn read(&mut self, machine: &Machine) -> Option<Snapshot> {
         match self.file.as_mut()?.read() {
-            Ok(counters) => Some(Snapshot::of(counters)),
+            Ok(counters) => Some(self.snapshots.take(counters)),
             Err(PerfError::Unfinished { .. } | PerfError::Gone { .. }) => None,
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {

@@ -1,7 +1,7 @@
 //! The memory of a machine's process: heap and native part, in memory and in swap.
 
 use crate::hotspot::control::Seen;
-use crate::hotspot::footprint::{Footprint, Gauge, Returning, measure};
+use crate::hotspot::footprint::{Footprint, Gauge, Returning, Surveyor};
 use crate::hotspot::machine::Machine;
 use crate::hotspot::native_growth::Growth;
 use crate::hotspot::sizing_flags::Levers;
@@ -11,10 +11,10 @@ use plimsoll_unit::{Bytes, Nanos};
 /// The memory of one process.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// The machine's process.
-    process: Process,
     /// Reads its memory.
     gauge: Gauge,
+    /// Measures it by parts.
+    surveyor: Surveyor,
     /// Its memory by parts, as measured last.
     footprint: Footprint,
     /// Memory that its heap gave up lately.
@@ -39,8 +39,8 @@ impl Memory {
     /// Nothing was measured yet.
     pub(super) fn of(process: Process, machine: &Machine, levers: &Levers) -> Memory {
         Memory {
-            process,
             gauge: Gauge::new(process, machine.collector),
+            surveyor: Surveyor::of(process, machine.heap.clone()),
             footprint: Footprint::default(),
             returning: Returning::default(),
             growth: Growth::of(levers),
@@ -48,8 +48,14 @@ impl Memory {
     }
 
     /// Measures heap and native part. Takes milliseconds per gibibyte.
-    pub(super) fn measure(&mut self, machine: &Machine) {
-        self.footprint = measure(&self.process, machine.heap.as_ref()).unwrap_or(self.footprint);
+    pub(super) fn measure(&mut self) {
+        let measured = self.surveyor.measure(self.gauge.watched());
+        self.footprint = measured.unwrap_or(self.footprint);
+    }
+
+    /// The major faults of the process so far; 0 if they cannot be read.
+    pub(super) fn major_faults(&self) -> u64 {
+        self.gauge.watched().major_faults().unwrap_or(0)
     }
 
     /// The use of this moment; `None` if it cannot be read.

@@ -1,0 +1,266 @@
+//! Asks systemd for a scope: a unit around processes that systemd did not start, delegated to us. We ask by
+//! `busctl`, which is where systemd is. Source: `org.freedesktop.systemd1(5)`, `systemd.scope(5)`.
+
+use super::holder::Holder;
+use plimsoll_kernel::cgroup::{Cgroup, locate};
+use plimsoll_kernel::process::Process;
+use rustix::process::geteuid;
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the service manager may take to answer one call, seconds.
+const ANSWER: &str = "--timeout=5";
+/// How long the whole call may take: `busctl` itself waits longer for a bus that does not speak.
+const CALL: Duration = Duration::from_secs(6);
+/// How long the manager may take to move the first process after it has agreed.
+const MOVE: Duration = Duration::from_secs(3);
+const PACE: Duration = Duration::from_millis(2);
+/// Directory that is there where systemd runs (`sd_booted(3)`).
+const BOOTED: &str = "/run/systemd/system";
+/// Attributes by which systemd marks cgroups that it has delegated (`systemd.resource-control(5)`).
+const MARKS: [&str; 2] = ["trusted.delegate", "user.delegate"];
+/// Limits that a program must not lose by moving; each with what it says if it binds nothing.
+const LIMITS: [(&str, &str); 5] = [
+    ("memory.max", "max"),
+    ("memory.high", "max"),
+    ("memory.swap.max", "max"),
+    ("cpu.max", "max 100000"),
+    ("io.max", ""),
+];
+
+/// Whether systemd divides the tree of cgroups here.
+pub(super) fn systemd_runs() -> bool {
+    Path::new(BOOTED).is_dir()
+}
+
+/// Whether systemd has left this cgroup to its owner to divide.
+pub(super) fn is_delegated(dir: &Path) -> bool {
+    let marked = MARKS.iter().any(|mark| {
+        let mut value = [0; 8];
+        let length = rustix::fs::getxattr(dir, *mark, &mut value[..]);
+        length.is_ok_and(|length| value.starts_with(b"1") && length == 1)
+    });
+    marked || is_top_of_ours(dir)
+}
+
+/// Whether a cgroup is ours and the one above is not: the system's manager made it for us, or a container's. (All
+/// cgroups below the manager of a user are that user's, also those that it has not delegated.)
+fn is_top_of_ours(dir: &Path) -> bool {
+    let owner = |dir: &Path| std::fs::metadata(dir).map(|found| found.uid());
+    let ours = geteuid().as_raw();
+    let above = dir.parent().map(owner);
+    ours != 0
+        && owner(dir).is_ok_and(|owner| owner == ours)
+        && above.is_some_and(|above| above.is_ok_and(|above| above != ours))
+}
+
+/// A scope. It ends with the last process in it.
+#[derive(Debug)]
+pub(super) struct Scope {
+    /// Its name.
+    unit: String,
+    /// Its cgroup.
+    dir: PathBuf,
+    /// Keeps it until the first program is there.
+    _holder: Holder,
+}
+
+impl Scope {
+    /// Asks for a scope for programs that we start; we are in the cgroup `own`.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    pub(super) fn ask(own: &Cgroup) -> Result<Scope, String> {
+        may_leave(own.dir())?;
+        let holder = Holder::start().map_err(|error| format!("no process for a scope: {error}"))?;
+        let began = Process::open(holder.pid()).map_or(0, |process| process.start_time());
+        let unit = format!("plimsoll-{}-{began}.scope", std::process::id());
+        let pid = holder.pid().to_string();
+        let arguments = ["StartTransientUnit", "ssa(sv)a(sa(sv))", &unit, "fail", "4"];
+        let properties = [
+            ["Description", "s", "a program under plimsoll run"].as_slice(),
+            &["CollectMode", "s", "inactive-or-failed"],
+            &["Delegate", "b", "true"],
+            &["PIDs", "au", "1", &pid],
+            &["0"],
+        ];
+        let all = arguments.iter().chain(properties.iter().copied().flatten());
+        call(all.copied())?;
+        let dir = await_move(holder.pid(), &unit)?;
+        let scope = Scope {
+            unit,
+            dir,
+            _holder: holder,
+        };
+        scope.escapes_nothing(own)?;
+        Ok(scope)
+    }
+
+    /// Its cgroup.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Moves a process to a cgroup below that of the scope.
+    ///
+    /// # Errors
+    /// Why it was not moved.
+    pub(super) fn attach(&self, below: &Path, pid: i32) -> Result<(), String> {
+        let below = Path::new("/").join(below).display().to_string();
+        let pid = pid.to_string();
+        call(
+            [
+                "AttachProcessesToUnit",
+                "ssau",
+                &self.unit,
+                &below,
+                "1",
+                &pid,
+            ]
+            .into_iter(),
+        )
+    }
+
+    /// Refuses a scope in which a limit of our own cgroup, or of one above it, would not bind the programs any
+    /// more.
+    fn escapes_nothing(&self, own: &Cgroup) -> Result<(), String> {
+        let left = own
+            .dir()
+            .ancestors()
+            .take_while(|above| !self.dir.starts_with(above));
+        match left.flat_map(limits_of).next() {
+            None => Ok(()),
+            Some(limit) => Err(format!(
+                "in a scope of its own {} would not bind the program any more; with `Delegate=yes` in the \
+                 unit that has this limit, the program gets a cgroup within it",
+                limit.display()
+            )),
+        }
+    }
+}
+
+/// Refuses to take programs out of a service: its manager ends what is in it, by its cgroup.
+fn may_leave(own: &Path) -> Result<(), String> {
+    let name = own.file_name().unwrap_or_default();
+    if Path::new(name).extension() == Some(OsStr::new("service")) {
+        return Err(format!(
+            "programs belong to the service {}; with `Delegate=yes` in its unit each gets a cgroup of its own \
+             within it",
+            name.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The limits that are set for a cgroup itself.
+fn limits_of(dir: &Path) -> Vec<PathBuf> {
+    let is_set = |(file, unset): &(&str, &str)| {
+        let says = std::fs::read_to_string(dir.join(file));
+        says.is_ok_and(|says| says.trim() != *unset)
+    };
+    let set = LIMITS.iter().filter(|limit| is_set(limit));
+    set.map(|(file, _)| dir.join(file)).collect()
+}
+
+/// Waits until a process is in the cgroup of a unit.
+fn await_move(pid: i32, unit: &str) -> Result<PathBuf, String> {
+    let until = Instant::now() + MOVE;
+    loop {
+        let place = locate(pid).map_err(|error| error.to_string())?;
+        let place = place.filter(|place| place.exact && place.dir.ends_with(unit));
+        if let Some(place) = place {
+            return Ok(place.dir);
+        }
+        if Instant::now() > until {
+            return Err(format!(
+                "systemd has agreed to the scope {unit} and moved nothing there within {} s",
+                MOVE.as_secs()
+            ));
+        }
+        std::thread::sleep(PACE);
+    }
+}
+
+/// Calls the service manager: the system's as root, else the user's.
+fn call<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let user = geteuid();
+    let mut command = Command::new("busctl");
+    if !user.is_root() {
+        command.arg("--user");
+        let runtime = format!("/run/user/{}", user.as_raw());
+        if std::env::var_os("XDG_RUNTIME_DIR").is_none() && Path::new(&runtime).is_dir() {
+            command.env("XDG_RUNTIME_DIR", runtime);
+        }
+    }
+    command
+        .args([ANSWER, "--quiet", "call"])
+        .args(["org.freedesktop.systemd1", "/org/freedesktop/systemd1"])
+        .arg("org.freedesktop.systemd1.Manager")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("systemd cannot be asked for a scope: busctl: {error}"))?;
+    let until = Instant::now() + CALL;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < until => std::thread::sleep(PACE),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!(
+                    "systemd did not answer within {} s (busctl)",
+                    CALL.as_secs()
+                ));
+            }
+            Err(error) => return Err(format!("busctl: {error}")),
+        }
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let output = child.wait_with_output().map(|output| output.stderr);
+    let said = String::from_utf8_lossy(&output.unwrap_or_default())
+        .trim()
+        .to_owned();
+    Err(format!("systemd refuses a scope: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_not_taken_out_of_a_service() {
+        let service = may_leave(Path::new("/sys/fs/cgroup/system.slice/web.service"));
+        assert!(
+            service.is_err_and(|why| why.contains("web.service") && why.contains("Delegate=yes"))
+        );
+        for free in ["user.slice/user-0.slice/session-1.scope", "init.scope", ""] {
+            assert_eq!(may_leave(&Path::new("/sys/fs/cgroup").join(free)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn limits_that_are_set_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
+        write("memory.max", "max\n");
+        write("cpu.max", "max 100000\n");
+        write("io.max", "");
+        assert!(limits_of(dir.path()).is_empty());
+        write("memory.high", "1048576\n");
+        write("cpu.max", "50000 100000\n");
+        let found = limits_of(dir.path());
+        assert_eq!(
+            found,
+            [dir.path().join("memory.high"), dir.path().join("cpu.max")]
+        );
+    }
+}
