@@ -140,13 +140,14 @@ impl Measurement for Mmtk {
 }
 
 impl Case {
+    /// Without commas, which part the names that `--only` takes.
     fn name(self) -> String {
-        let how = if self.pressure {
-            "pressure"
+        let memory = if self.pressure {
+            "under pressure"
         } else {
-            "no pressure"
+            "without pressure"
         };
-        format!("{}, {}, {how}", PROGRAMS[self.program].0, self.plan)
+        format!("{} {} {memory}", PROGRAMS[self.program].0, self.plan)
     }
 }
 
@@ -173,7 +174,7 @@ fn best_fixed(ground: &Ground, case: Case, runner: &Runner) -> Result<u64> {
     if !case.pressure {
         return Ok(MOST);
     }
-    runner.known(&format!("{}, best fixed heap", case.name()), |progress| {
+    runner.known(&format!("{} best fixed heap", case.name()), |progress| {
         let search = Search {
             sizes: &SIZES,
             longest: LONGEST,
@@ -267,6 +268,7 @@ mod tests {
         ];
         assert_eq!(heaps, wanted);
         assert_eq!(HEAPS[BROKER].name, "Isla Vista, broker");
+        assert!(cases().iter().all(|(name, _)| !name.contains(',')));
         assert_eq!(cases().len(), PLANS.len() * PROGRAMS.len() * 2);
     }
 }

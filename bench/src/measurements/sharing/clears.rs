@@ -54,6 +54,8 @@ const ORDERS: [[usize; 3]; 6] = [
 const BLOCKS: usize = 60;
 /// The target in percent: Walfield's figure.
 const ASKED: f64 = 0.23;
+/// The part of the block that must be touched again after a clear: otherwise the next one costs less.
+const TOUCHED: f64 = 0.9;
 /// Doses agree if the cost of a clear by the one is within this factor of that by the other.
 const AGREE: f64 = 1.5;
 
@@ -76,7 +78,7 @@ struct Counted {
     programs: usize,
     /// How often a second the broker clears the bits of each program.
     clears: f64,
-    /// The least part of the block that was touched between a clear and the reading after it.
+    /// The part of the block that was touched between a clear and the reading after it, on average.
     touched: f64,
     /// A window of each dose.
     blocks: Vec<[Window; 3]>,
@@ -102,7 +104,7 @@ pub(super) fn measure(
 
 fn report(all: &[Counted], results: &mut Results, direct: Option<&str>) {
     let rate = spread(&all.iter().map(|one| one.clears).collect::<Vec<_>>()).median;
-    let touched = all.iter().map(|one| one.touched).fold(1.0, f64::min);
+    let touched = spread(&all.iter().map(|one| one.touched).collect::<Vec<_>>()).min;
     let costs = [1, 2].map(|dose| costs(all, dose));
     let percent = |seconds: f64| seconds * rate * 100.0;
     for (name, costs) in ["few clears", "many clears"].into_iter().zip(&costs) {
@@ -124,6 +126,7 @@ fn report(all: &[Counted], results: &mut Results, direct: Option<&str>) {
     let [few, many] = &costs;
     let interval = median_interval(many).map(|(low, high)| (percent(low), percent(high)));
     let proportional = agree(few, many);
+    let is_whole = touched >= TOUCHED;
     let measured = match interval {
         Some((low, high)) => format!(
             "{:.3} %, 95 %: {low:.3} to {high:.3} % ({rate:.2} clears a second; {touched:.2} of the block \
@@ -134,7 +137,11 @@ fn report(all: &[Counted], results: &mut Results, direct: Option<&str>) {
         ),
         None => "too few windows".to_owned(),
     };
-    results.target(CHEAP, measured, verdict(interval).filter(|_| proportional));
+    results.target(
+        CHEAP,
+        measured,
+        verdict(interval).filter(|_| proportional && is_whole),
+    );
 }
 
 /// Whether the cost of a clear is the same by both doses, as far as their intervals tell.
@@ -187,7 +194,7 @@ fn run(folder: &Path, progress: &Shown) -> Result<Counted> {
     let processes = busy.pids().into_iter();
     let processes = processes.map(|pid| Process::open(pid as i32));
     let processes = processes.collect::<plimsoll_kernel::Result<Vec<_>>>()?;
-    let (mut touched, mut bounds) = (1.0, Vec::new());
+    let (mut touched, mut bounds) = (Vec::new(), Vec::new());
     for block in 0..BLOCKS {
         progress.tell(format_args!("windows {} of {}", 3 * block, 3 * BLOCKS));
         for dose in ORDERS[block % ORDERS.len()] {
@@ -198,7 +205,7 @@ fn run(folder: &Path, progress: &Shown) -> Result<Counted> {
     Ok(Counted {
         programs,
         clears,
-        touched,
+        touched: touched.iter().sum::<f64>() / touched.len().max(1) as f64,
         blocks: bounds.chunks(3).map(|three| block(&told, three)).collect(),
     })
 }
@@ -207,7 +214,7 @@ fn run(folder: &Path, progress: &Shown) -> Result<Counted> {
 type Bounds = ((u64, u64), Vec<u64>);
 
 /// Clears for the length of a window, or rests.
-fn one(processes: &[Process], dose: Option<Duration>, touched: &mut f64) -> Result<Bounds> {
+fn one(processes: &[Process], dose: Option<Duration>, touched: &mut Vec<f64>) -> Result<Bounds> {
     interrupt::check()?;
     let begun = clock::now().0;
     let mut times = Vec::new();
@@ -225,7 +232,7 @@ fn one(processes: &[Process], dose: Option<Duration>, touched: &mut f64) -> Resu
         for process in processes {
             let segments = shared_segments(process, SEGMENTS)?;
             let referenced: u64 = segments.iter().map(|segment| segment.referenced.0).sum();
-            *touched = touched.min(referenced as f64 / BLOCK as f64);
+            touched.push(referenced as f64 / BLOCK as f64);
         }
         std::thread::sleep(between);
     }
@@ -256,6 +263,7 @@ fn rest(time: Duration) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::COLUMNS;
     use super::*;
 
     /// Repetitions in which a clear costs a program so many seconds with few clears and with many.
@@ -274,7 +282,7 @@ mod tests {
     }
 
     fn judged(counted: Counted) -> (String, Option<bool>) {
-        let mut results = Results::new("sharing", "", "", 1);
+        let mut results = Results::new("sharing", "", "", 1).columns(&COLUMNS);
         report(&[counted], &mut results, Some("directly 9 %"));
         assert_eq!(results.rows.len(), 2);
         let target = results.targets.remove(0);
@@ -306,6 +314,15 @@ mod tests {
         assert_eq!(judged(counted(0.006, 0.006)).1, Some(false));
         // Where the cost is not proportional, more clears tell nothing of few.
         assert_eq!(judged(counted(0.01, 0.001)).1, None);
+        let idle = Counted {
+            touched: 0.5,
+            ..counted(0.001, 0.001)
+        };
+        assert_eq!(
+            judged(idle).1,
+            None,
+            "a clear would cost more of busy programs"
+        );
     }
 
     #[test]
