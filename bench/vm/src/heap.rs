@@ -180,10 +180,10 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_unit::MIB;
 
     #[test]
     fn the_printed_rule_grows_by_a_fiftieth_and_never_gets_its_steps_back() {
-        const MIB: u64 = 1 << 20;
         let mut rule = Printed::default();
         rule.bounded(232 * MIB);
         assert_eq!(rule.size(), 32 * MIB);

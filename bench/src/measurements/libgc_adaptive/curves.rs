@@ -1,6 +1,6 @@
 //! The paper's Figures 1 and 2 from the first run of each variant: iterations and memory over time.
 
-use super::{BUDGET, Case, HOG_START, Run, Schedule, hog_left};
+use super::{BUDGET, Case, HOG_START, Run, Schedule};
 use crate::harness::trace::Trace;
 use crate::report::plot::Plot;
 use crate::runner::{Runner, Variant};
@@ -65,19 +65,13 @@ fn points(moments: &[Moment], value: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)>
     moments.iter().map(|one| (one.at, value(one))).collect()
 }
 
-/// When the hog begins, and when it has given all back, as far as a picture reaches.
-fn events(seconds: f64) -> Vec<(f64, String)> {
-    let all = [
-        (HOG_START, "the hog begins".to_owned()),
-        (hog_left(), "it has left".to_owned()),
-    ];
-    all.into_iter().filter(|(at, _)| *at < seconds).collect()
-}
-
-/// The latest time of any line.
-fn end(series: &[Series]) -> f64 {
-    let last = series.iter().filter_map(|line| line.points.last());
-    last.map(|point| point.0).fold(0.0, f64::max)
+/// When the hog begins, and when it was seen last if the program outlives it.
+fn events(beside: &[Moment]) -> Vec<(f64, String)> {
+    let last = beside.iter().rposition(|one| one.hog > 0);
+    let left = last.filter(|last| last + 1 < beside.len());
+    let left = left.map(|last| (beside[last].at, "it has left".to_owned()));
+    let begins = (HOG_START, "the hog begins".to_owned());
+    std::iter::once(begins).chain(left).collect()
 }
 
 /// Figure 1.
@@ -85,10 +79,7 @@ fn iterations(ran: &[Variant<Case, Run>]) -> Plot {
     let all = Schedule::ALL.into_iter().enumerate();
     let lines = all.flat_map(|(colour, schedule)| {
         [false, true].map(|hog| Series {
-            name: match hog {
-                false => schedule.name().to_owned(),
-                true => format!("{}, hog", schedule.name()),
-            },
+            name: format!("{}{}", schedule.name(), if hog { ", hog" } else { "" }),
             points: points(of(ran, schedule, hog).unwrap_or_default(), |one| {
                 one.iterations
             }),
@@ -103,7 +94,7 @@ fn iterations(ran: &[Variant<Case, Run>]) -> Plot {
         note: "One run of each schedule; dashed: with a hog that takes half of the memory"
             .to_owned(),
         unit: "iterations".to_owned(),
-        events: events(end(&series)),
+        events: events(of(ran, Schedule::Adaptive, true).unwrap_or_default()),
         series,
         ..Plot::default()
     }
@@ -132,7 +123,7 @@ fn memory(schedule: Schedule, ran: &[Variant<Case, Run>]) -> Option<Plot> {
         title: format!("GCBench on libgc, {}: memory over time", schedule.name()),
         note: "One run with a hog, and one without".to_owned(),
         unit: "MiB".to_owned(),
-        events: events(end(&series)),
+        events: events(beside),
         series,
         top: BUDGET as f64 / MIB,
         ..Plot::default()
@@ -143,6 +134,12 @@ fn memory(schedule: Schedule, ran: &[Variant<Case, Run>]) -> Option<Plot> {
 mod tests {
     use super::*;
     use crate::harness::trace::Seen;
+
+    /// The latest time of any line.
+    fn end(series: &[Series]) -> f64 {
+        let last = series.iter().filter_map(|line| line.points.last());
+        last.map(|point| point.0).fold(0.0, f64::max)
+    }
 
     fn ran(schedule: Schedule, hog: bool, seconds: u32) -> Variant<Case, Run> {
         let moment = |second| Moment {
@@ -180,6 +177,9 @@ mod tests {
         assert_eq!(end(&plot.series), 13.0);
         assert_eq!(plot.events.len(), 1, "it ended before the hog had left");
         assert!(memory(Schedule::Default, &all).is_none());
+        let mut left = all[1].outcomes[0].moments.clone();
+        left[13].hog = 0;
+        assert_eq!(events(&left)[1], (12.0, "it has left".to_owned()));
     }
 
     #[test]

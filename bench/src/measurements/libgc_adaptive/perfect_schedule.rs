@@ -6,7 +6,7 @@ const STEP: f64 = 0.01;
 /// Steps after which it ends in any case: an hour.
 const STEPS: u32 = 360_000;
 
-/// What a program took where it had all of the memory.
+/// The times of a program that has all of the memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alone {
     /// All of its time, and that of its collections.
@@ -16,8 +16,7 @@ pub(super) struct Alone {
 
 impl Alone {
     /// How many times as long as alone it takes, if it has the part `available(t)` of the memory at each time
-    /// `t` (seconds), from 0 to 1. What lives in it is little, so in half of the memory it is collected twice
-    /// as often; a collection takes as long as before, and nothing else takes any time.
+    /// `t` (seconds), from 0 to 1. Little lives in it, so in half of the memory it is collected twice as often; a collection takes as long as before, and nothing else takes any time.
     pub(super) fn times_beside(self, available: impl Fn(f64) -> f64) -> f64 {
         let work = self.seconds - self.gc_seconds;
         if work <= 0.0 {

@@ -8,7 +8,8 @@
 //! whether that holds.
 
 use super::readings::{Busy, Told};
-use super::{BLOCK, note_cost};
+use super::rows::note_cost;
+use super::sharers::BLOCK;
 use crate::Result;
 use crate::harness::broker::Broker;
 use crate::harness::interrupt;
@@ -263,7 +264,7 @@ fn rest(time: Duration) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::COLUMNS;
+    use super::super::rows::COLUMNS;
     use super::*;
 
     /// Repetitions in which a clear costs a program so many seconds with few clears and with many.

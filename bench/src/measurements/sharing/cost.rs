@@ -5,8 +5,8 @@
 //! windows are compared only with their neighbours. Even these differ by more, so this is a check of the
 //! bound only; `clears` resolves the cost.
 
-use super::note_cost;
 use super::readings::{Busy, Told};
+use super::rows::note_cost;
 use crate::Result;
 use crate::harness::broker::Broker;
 use crate::harness::interrupt;

@@ -6,27 +6,24 @@
 mod clears;
 mod cost;
 mod readings;
+mod rows;
+mod sharers;
 
+use crate::Result;
 use crate::harness::broker::{Broker, find};
 use crate::harness::folder::Folder;
 use crate::harness::interrupt;
-use crate::harness::programs::sibling;
 use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
-use crate::{Error, Result};
-use plimsoll_client::Connection;
 use plimsoll_kernel::process::Process;
-use plimsoll_testbed::children::{end, end_with_us};
-use plimsoll_wire::messages::{Name, Register};
+use rows::COLUMNS;
+use sharers::{BLOCK, Sharers, register};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes that the three principals map.
-const BLOCK: u64 = 32 << 20;
 /// How long to wait before the accounting is read, because it averages over that time.
 const SETTLE: Duration = Duration::from_secs(60);
 const LOOKS: u32 = 100;
@@ -98,16 +95,6 @@ const METHOD: &str = "\
      a second, in windows of 0.3 s, each compared with one without clears in the same three, in all orders. \
      Directly: windows of 1 s, with the broker going or stopped in balanced order; percent more time for a \
      touch than in the window beside it. Medians of all pairs and their 95 % intervals (sign test).";
-const COLUMNS: [(&str, &str); 7] = [
-    ("case", ""),
-    ("program", ""),
-    ("true part", ""),
-    ("charged part", ""),
-    ("distance", ""),
-    ("cost", "%"),
-    ("95 % interval", "%"),
-];
-
 /// Adds the rows of programs that touch at steady rates.
 fn note_steady(cases: &[&Charged], results: &mut Results) {
     let mut worst: Option<f64> = None;
@@ -143,20 +130,6 @@ fn note(results: &mut Results, case: &str, program: &str, truth: f64, part: f64)
     ]);
 }
 
-/// Adds a row: percent that something costs, with its interval.
-fn note_cost(results: &mut Results, case: &str, who: &str, cost: f64, interval: String) {
-    let none = || "".into();
-    results.row([
-        case.into(),
-        who.into(),
-        none(),
-        none(),
-        none(),
-        cost.into(),
-        interval.into(),
-    ]);
-}
-
 /// Adds the rows of a program that touches in bursts, to be seldom noticed.
 fn note_rider(case: &Charged, results: &mut Results) {
     const TRUTH: f64 = 1.0 / 3.0;
@@ -179,69 +152,6 @@ fn note_rider(case: &Charged, results: &mut Results) {
 /// The median over all repetitions.
 fn middle(all: &[[f64; 3]], index: usize) -> f64 {
     spread(&all.iter().map(|parts| parts[index]).collect::<Vec<_>>()).median
-}
-
-/// Programs that map one block.
-struct Sharers {
-    children: Vec<Child>,
-}
-
-impl Drop for Sharers {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            end(child, Duration::from_secs(1));
-        }
-    }
-}
-
-impl Sharers {
-    /// Starts one program for each list of further arguments.
-    fn start(folder: &Path, programs: &[Vec<String>]) -> Result<Self> {
-        let block = Path::new("/dev/shm").join(folder.file_name().unwrap_or_default());
-        let mut sharers = Sharers {
-            children: Vec::new(),
-        };
-        for arguments in programs {
-            let mut command = Command::new(sibling("plimsoll-misbehave"));
-            command.arg("share").arg("--path").arg(&block);
-            command
-                .args(["--bytes", &BLOCK.to_string()])
-                .args(arguments)
-                .stdout(Stdio::piped())
-                .stdin(Stdio::null());
-            end_with_us(&mut command);
-            let child = command.spawn().map_err(Error::start(&command))?;
-            sharers.children.push(child);
-        }
-        std::thread::sleep(Duration::from_secs(1));
-        // The mappings keep the file. As its name is gone, nothing is left behind if this process is killed.
-        let _ = std::fs::remove_file(&block);
-        Ok(sharers)
-    }
-
-    /// The outputs of the programs. They can be taken only once.
-    fn outputs(&mut self) -> Vec<ChildStdout> {
-        self.children
-            .iter_mut()
-            .filter_map(|child| child.stdout.take())
-            .collect()
-    }
-}
-
-/// Registers the programs as principals. They stay principals as long as the connections are kept.
-fn register(broker: &Broker, sharers: &Sharers) -> Result<Vec<Connection>> {
-    let mut owners = Vec::new();
-    for (index, child) in sharers.children.iter().enumerate() {
-        let mut connection = broker.connect()?;
-        let register = Register {
-            name: Name::mend(&format!("sharer-{index}")),
-            pid: Some(child.id()),
-            ..Register::default()
-        };
-        connection.register(&register)?;
-        owners.push(connection);
-    }
-    Ok(owners)
 }
 
 /// The arguments for a pace.

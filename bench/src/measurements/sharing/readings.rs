@@ -1,7 +1,7 @@
 //! Counters of programs that touch shared memory as fast as they can, at any time: read off the lines that
 //! they print.
 
-use super::{Sharers, register};
+use super::sharers::{Sharers, register};
 use crate::harness::broker::Broker;
 use crate::{Error, Result};
 use plimsoll_client::Connection;
