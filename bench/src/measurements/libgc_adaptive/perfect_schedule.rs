@@ -15,8 +15,9 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// How many times as long as alone it takes, if it has the part `available(t)` of the memory at each time
-    /// `t` (seconds), from 0 to 1. Little lives in it, so in half of the memory it is collected twice as often; a collection takes as long as before, and nothing else takes any time.
+    /// How many times as long as alone it takes, if it has the part `available(t)` of the memory at each
+    /// time `t` (seconds), from 0 to 1. Little lives in it, so in half of the memory it is collected
+    /// twice as often; a collection takes as long as before, and nothing else takes any time.
     pub(super) fn times_beside(self, available: impl Fn(f64) -> f64) -> f64 {
         let work = self.seconds - self.gc_seconds;
         if work <= 0.0 {

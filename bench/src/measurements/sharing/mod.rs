@@ -2,6 +2,14 @@
 //! principal ride free?
 //!
 //! As in the paper's sections 3.3 and 5.4, three programs touch the pages of one block at different rates.
+//!
+//! | module | is |
+//! |---|---|
+//! | `sharers` | the programs |
+//! | `readings` | their counters at any time |
+//! | `clears` | the cost by counts: clears, times what one costs |
+//! | `cost` | the cost directly, by time |
+//! | `rows` | columns and rows of the table |
 
 mod clears;
 mod cost;
