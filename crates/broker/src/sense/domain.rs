@@ -5,6 +5,7 @@ use crate::decide::SensedDomain;
 use crate::error::Error;
 use plimsoll_kernel as kernel;
 use plimsoll_kernel::capacity::{Domain, Reading};
+use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 
 /// The machine, a limiting cgroup, or the cgroup of a group. Belongs to the deciding thread.
@@ -82,9 +83,9 @@ impl RootDomain {
     }
 
     /// Whether `is_alarming` of the present use. Reads only what is needed to tell.
-    pub fn glance(&mut self, is_alarming: impl Fn(u64) -> bool) -> bool {
+    pub fn glance(&mut self, is_alarming: impl Fn(Bytes) -> bool) -> bool {
         let most = self.domain.used_at_most().filter(|_| self.until_look > 1);
-        if most.is_some_and(|most| !is_alarming(most.0)) {
+        if most.is_some_and(|most| !is_alarming(most)) {
             self.until_look -= 1;
             return false;
         }
