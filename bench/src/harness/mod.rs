@@ -28,6 +28,7 @@
 //! | `load` | requests at a fixed rate, whatever the answers |
 //! | `servers` | servers of others, and the processes that load them |
 //! | `java` | Java programs of ours, compiled |
+//! | `best_heap` | the search for the best fixed size of a heap |
 //! | `libgc` | programs on libgc, and the collectors that they can run with |
 //! | `libgc_programs` | programs of others on libgc |
 //! | `collections` | number and time of collections of a Java machine |
@@ -36,6 +37,7 @@
 //! | `folder` | a folder that lives as long as a measurement |
 //! | `interrupt` | Ctrl-C and SIGTERM end a measurement in good order |
 
+pub mod best_heap;
 pub mod broker;
 pub mod collections;
 pub mod folder;

@@ -15,6 +15,22 @@ pub fn processor_ns(pid: u32) -> u64 {
     tasks.flatten().filter_map(time).sum()
 }
 
+/// How often the threads of this name of a process called `write` and its like so far; 0 when the process is
+/// gone. Source: kernel document `proc.rst` ("io", `syscw`).
+pub fn writes_of(pid: u32, thread: &str) -> u64 {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return 0;
+    };
+    let writes = |entry: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        let text = std::fs::read_to_string(entry.path().join("io")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("syscw:"))?;
+        let writes = line.trim().parse::<u64>().ok()?;
+        (name.trim_end() == thread).then_some(writes)
+    };
+    tasks.flatten().filter_map(writes).sum()
+}
+
 /// A fixed piece of work. Its time tells a slow machine from a slow program: if other machines share the
 /// processors, their speed changes, and no counter of the kernel shows that.
 pub struct Yardstick {
@@ -78,6 +94,23 @@ mod tests {
             }
         }
         assert_eq!(count, super::ENTRIES);
+    }
+
+    #[test]
+    fn writes_are_counted_by_the_name_of_the_thread() {
+        let (sent, told) = std::sync::mpsc::channel();
+        let writer = std::thread::Builder::new().name("bench-writer".to_owned());
+        let writer = writer.spawn(move || {
+            for _ in 0..5 {
+                std::fs::write("/dev/null", "x").expect("it takes all");
+            }
+            let own = std::process::id();
+            let counted = ["bench-writer", "nobody"].map(|name| super::writes_of(own, name));
+            sent.send(counted).expect("somebody waits");
+        });
+        assert_eq!(told.recv().expect("it tells"), [5, 0]);
+        writer.expect("it was started").join().expect("it ended");
+        assert_eq!(super::writes_of(u32::MAX, "bench-writer"), 0);
     }
 
     #[test]

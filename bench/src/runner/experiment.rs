@@ -155,7 +155,8 @@ impl<V> Experiment<'_, V> {
             if order.is_empty() {
                 continue;
             }
-            if !time.has_a_round() {
+            let searched = self.runner.ledger().searched;
+            if !time.has_a_round(searched) {
                 break;
             }
             for index in order {
@@ -242,8 +243,9 @@ impl<V> Experiment<'_, V> {
 struct Time {
     within: Option<Duration>,
     begun: Instant,
-    /// When the round began, if one did, and how long the longest took.
-    round: Option<Instant>,
+    /// When the round began, if one did, with how long all searches had taken by then.
+    round: Option<(Instant, Duration)>,
+    /// How long the longest round took, without searches: those are made once.
     longest: Duration,
 }
 
@@ -266,10 +268,13 @@ impl Time {
         self.left().is_some_and(|left| left.is_zero())
     }
 
-    /// Called when a round begins: whether there is time for it.
-    fn has_a_round(&mut self) -> bool {
-        let before = self.round.replace(Instant::now());
-        let took = before.map_or(Duration::ZERO, |began| began.elapsed());
+    /// Called when a round begins, with how long all searches took so far: whether there is time for it.
+    fn has_a_round(&mut self, searched: Duration) -> bool {
+        let before = self.round.replace((Instant::now(), searched));
+        let took = before.map_or(Duration::ZERO, |(began, before)| {
+            let searches = searched.saturating_sub(before);
+            began.elapsed().saturating_sub(searches)
+        });
         self.longest = self.longest.max(took);
         self.left().is_none_or(|left| left >= self.longest)
     }
@@ -328,12 +333,16 @@ mod tests {
         assert_eq!(rounds(hour), [3, 3]);
         assert_eq!(rounds(Duration::ZERO), [0; 0], "they are left out");
         let mut time = Time::new(Some(hour), Duration::ZERO);
-        assert!(time.has_a_round() && time.has_a_round());
+        let none = Duration::ZERO;
+        assert!(time.has_a_round(none) && time.has_a_round(none));
         time.longest = 2 * hour;
         assert!(
-            !time.has_a_round() && !time.is_over(),
+            !time.has_a_round(none) && !time.is_over(),
             "a round would not fit"
         );
+        let mut time = Time::new(Some(hour), none);
+        time.round = Some((Instant::now(), none));
+        assert!(time.has_a_round(hour) && time.longest.is_zero());
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(super) struct Ledger {
     /// Whether there was no time for all runs, and how long the longest of those that were done took.
     pub(super) is_cut: bool,
     pub(super) longest: Duration,
+    /// How long the values took that runs need and do not measure ([`super::Runner::known`]).
+    pub(super) searched: Duration,
 }
 
 impl Ledger {
@@ -95,6 +97,7 @@ impl Ledger {
             partial: 0,
             is_cut: false,
             longest: Duration::ZERO,
+            searched: Duration::ZERO,
         };
         let Some((results, folder)) = recording else {
             return Ok(ledger);

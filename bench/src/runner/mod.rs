@@ -167,7 +167,9 @@ impl Runner {
         }
         let begun = Instant::now();
         let value = measure(&self.progress(name))?;
-        self.ledger().keep(name, begun.elapsed(), &value)?;
+        let mut ledger = self.ledger();
+        ledger.searched += begun.elapsed();
+        ledger.keep(name, begun.elapsed(), &value)?;
         Ok(value)
     }
 

@@ -7,7 +7,7 @@ use mmtk::util::heap::GCTriggerPolicy;
 use mmtk::util::options::{GCTriggerSelector, PlanSelector};
 use mmtk::{MMTK, MMTKBuilder, memory_manager};
 use plimsoll_mmtk::{Builder, Bytes, Control, GiveBack, Trigger};
-use plimsoll_policy::sizing::AfterStalls;
+use plimsoll_policy::sizing::{AfterStalls, Ended, IslaVista, Ratios, Sizing};
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -20,6 +20,8 @@ pub(crate) enum HeapKind {
     Dynamic(u64, u64),
     /// Isla Vista up to this.
     IslaVista(u64),
+    /// Isla Vista up to this, as its paper prints it.
+    Printed(u64),
     /// A heap that doubles until the kernel stalls the program, up to this; then Isla Vista.
     AfterStalls(u64),
 }
@@ -52,7 +54,9 @@ pub(crate) fn build(settings: Settings, plan: PlanSelector, workers: usize) -> M
         HeapKind::Dynamic(min, max) => {
             GCTriggerSelector::DynamicHeapSize(min as usize, max as usize)
         }
-        HeapKind::IslaVista(_) | HeapKind::AfterStalls(_) => GCTriggerSelector::Delegated,
+        HeapKind::IslaVista(_) | HeapKind::Printed(_) | HeapKind::AfterStalls(_) => {
+            GCTriggerSelector::Delegated
+        }
     };
     builder.options.gc_trigger.set(selector);
     builder.build()
@@ -83,20 +87,10 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
         let builder = Builder::new().max(Bytes(max)).broker(settings.broker);
         builder.give_back(settings.give_back)
     };
-    let trigger: Box<dyn GCTriggerPolicy<Vm>> = match settings.kind {
-        HeapKind::AfterStalls(max) => {
-            let sizer = builder(max).policy::<AfterStalls>().open();
-            let sizer = sizer.unwrap_or_else(|e| panic!("{e}"));
-            let _ = CONTROL.set(sizer.control());
-            // SAFETY: MMTk gets it, and `Watch` around it only passes MMTk's calls on.
-            Box::new(unsafe { Trigger::giving_back(sizer) })
-        }
-        HeapKind::IslaVista(max) => {
-            let sizer = builder(max).open().unwrap_or_else(|e| panic!("{e}"));
-            let _ = CONTROL.set(sizer.control());
-            // SAFETY: as above.
-            Box::new(unsafe { Trigger::giving_back(sizer) })
-        }
+    let trigger = match settings.kind {
+        HeapKind::AfterStalls(max) => trigger(builder(max).policy::<AfterStalls>()),
+        HeapKind::IslaVista(max) => trigger(builder(max)),
+        HeapKind::Printed(max) => trigger(builder(max).policy::<Printed>()),
         HeapKind::Fixed(_) | HeapKind::Dynamic(..) => unreachable!("MMTk has its own triggers"),
     };
     if settings.watch {
@@ -106,7 +100,42 @@ pub(crate) fn create_gc_trigger() -> Box<dyn GCTriggerPolicy<Vm>> {
     }
 }
 
-/// `fixed:256m`, `dynamic:8m,256m`, `isla-vista:256m`, `after-stalls:256m`.
+/// A trigger by one policy, whose handle is kept.
+fn trigger<S: Sizing + Send + 'static>(builder: Builder<S>) -> Box<dyn GCTriggerPolicy<Vm>> {
+    let sizer = builder.open().unwrap_or_else(|e| panic!("{e}"));
+    let _ = CONTROL.set(sizer.control());
+    // SAFETY: MMTk gets it, and `Watch` around it only passes MMTk's calls on.
+    Box::new(unsafe { Trigger::giving_back(sizer) })
+}
+
+/// The first limit by the printed rule: it begins small, and grows by a fiftieth of what is left.
+const FIRST: Bytes = Bytes::mib(32);
+
+/// Isla Vista as its paper prints it, to compare with. `None` before the bound is known, which is a part of
+/// its first step.
+#[derive(Clone, Debug, Default)]
+struct Printed(Option<IslaVista>);
+
+impl Sizing for Printed {
+    fn bounded(&mut self, most: Bytes) {
+        match &mut self.0 {
+            Some(rule) => rule.bounded(most),
+            None => self.0 = Some(IslaVista::new(Ratios::PAPER, FIRST, most)),
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        if let Some(rule) = &mut self.0 {
+            rule.ended(ended);
+        }
+    }
+
+    fn size(&self) -> Bytes {
+        self.0.as_ref().map_or(FIRST, Sizing::size)
+    }
+}
+
+/// `fixed:256m`, `dynamic:8m,256m`, `isla-vista:256m`, `printed:256m`, `after-stalls:256m`.
 impl FromStr for HeapKind {
     type Err = SizeError;
 
@@ -119,6 +148,7 @@ impl FromStr for HeapKind {
             ("fixed", Some(size), None) => Ok(HeapKind::Fixed(size)),
             ("dynamic", Some(min), Some(Some(max))) => Ok(HeapKind::Dynamic(min, max)),
             ("isla-vista", Some(max), None) => Ok(HeapKind::IslaVista(max)),
+            ("printed", Some(max), None) => Ok(HeapKind::Printed(max)),
             ("after-stalls", Some(max), None) => Ok(HeapKind::AfterStalls(max)),
             _ => Err(wrong()),
         }
@@ -129,7 +159,7 @@ impl FromStr for HeapKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SizeError {
     /// No kind of heap.
-    #[error("`{0}` is none of fixed:N, dynamic:N,N, isla-vista:N, after-stalls:N")]
+    #[error("`{0}` is none of fixed:N, dynamic:N,N, isla-vista:N, printed:N, after-stalls:N")]
     Kind(String),
     /// No number of bytes.
     #[error("`{0}` is no number of bytes: give one, or one with k, m or g")]
@@ -152,12 +182,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_printed_rule_grows_by_a_fiftieth_and_never_gets_its_steps_back() {
+        let mut rule = Printed::default();
+        rule.bounded(Bytes::mib(232));
+        assert_eq!(rule.size(), Bytes::mib(32));
+        let mut after = |stalls| {
+            rule.ended(&Ended {
+                live: Bytes::mib(8),
+                stalls,
+                ..Ended::default()
+            });
+            rule.size()
+        };
+        assert_eq!(after(0), Bytes::mib(36));
+        assert_eq!(after(0), Bytes::mib(40));
+        assert_eq!(after(1), Bytes::mib(28), "the last nursery");
+        assert_eq!(after(0), Bytes::mib(29), "a quarter of the step");
+    }
+
+    #[test]
     fn kinds_of_heaps_are_read_and_nonsense_is_refused() {
         assert_eq!("fixed:2m".parse(), Ok(HeapKind::Fixed(2 << 20)));
         assert_eq!(
             "dynamic:4k,1g".parse(),
             Ok(HeapKind::Dynamic(4 << 10, 1 << 30))
         );
+        assert_eq!("printed:1m".parse(), Ok(HeapKind::Printed(1 << 20)));
         for bad in [
             "",
             "fixed",

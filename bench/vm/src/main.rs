@@ -38,7 +38,7 @@ struct Options {
     /// The plan of MMTk: Immix, GenCopy, ...
     #[arg(long, default_value = "GenImmix")]
     plan: PlanSelector,
-    /// fixed:N, dynamic:N,N, isla-vista:N or after-stalls:N; bytes, or with k, m, g.
+    /// fixed:N, dynamic:N,N, isla-vista:N, printed:N or after-stalls:N; bytes, or with k, m, g.
     #[arg(long, default_value = "isla-vista:256m")]
     heap: HeapKind,
     /// Follow the broker that the environment names.

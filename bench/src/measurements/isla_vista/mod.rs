@@ -41,17 +41,17 @@ const SWAP: u64 = 1 << 30;
 const LONGEST: f64 = 300.0;
 /// The same in a slice: a run by the default under pressure is as long as this, or is killed before.
 const LONGEST_OF_SLICE: f64 = 90.0;
-/// How long the runs of a slice may take, of `isla-vista` and of the sweep.
-const SLICE: Duration = Duration::from_secs(13 * 60);
-const SLICE_OF_SWEEP: Duration = Duration::from_secs(55 * 60);
+/// How long the runs of a slice may take.
+const SLICE: Duration = Duration::from_secs(55 * 60);
 const COLLECTORS: [&str; 3] = ["Serial", "Parallel", "G1"];
 const VERSIONS: [u32; 2] = [17, 25];
 
-/// The programs of a slice: they lose most by the default.
-const OF_SLICE: [&str; 1] = ["graph"];
+/// The programs of a slice: those that lost most by the default in the slice before, where memory was
+/// short by another rule. How they fare with Isla Vista does not count.
+const OF_SLICE: [&str; 3] = ["graph", "lucene", "bank-h2"];
 
-/// Whether a case is in the part that takes less than a quarter of an hour: the largest heap of a program, on
-/// two collectors of one JDK, without the row from outside.
+/// Whether a case is in the part that takes less than an hour: the largest heap of these programs, on two
+/// collectors of one JDK, without the row from outside.
 fn is_in_slice(case: Case) -> bool {
     let is_measured = case.jvm.version == 17 && case.jvm.collector != "Parallel";
     let is_known = OF_SLICE.contains(&case.program.name);
@@ -76,7 +76,7 @@ impl Measurement for IslaVista {
 
     fn run(&self, runner: &Runner) -> Result<Results> {
         let cases = cases().filter(|case| !runner.slice() || is_in_slice(*case));
-        let ran = run_all(runner, cases, SLICE)?;
+        let ran = run_all(runner, cases)?;
         Ok(report::report(&ran, runner))
     }
 }
@@ -90,12 +90,8 @@ fn longest(runner: &Runner) -> f64 {
     }
 }
 
-/// Runs cases; of a slice as many rounds as fit into `slice`.
-fn run_all(
-    runner: &Runner,
-    cases: impl Iterator<Item = Case>,
-    slice: Duration,
-) -> Result<Vec<Variant<Case, Run>>> {
+/// Runs cases; of a slice as many rounds as fit into its time.
+fn run_all(runner: &Runner, cases: impl Iterator<Item = Case>) -> Result<Vec<Variant<Case, Run>>> {
     read_ahead(jvms())?;
     let ground = Ground::with_swap(runner.name(), SWAP)?;
     let stage = Stage::new(ground, longest(runner), runner)?;
@@ -106,7 +102,7 @@ fn run_all(
         .rotating(|case| (case.program, case.jvm, case.heap))
         .by_group();
     if runner.slice() {
-        experiment = experiment.within(slice);
+        experiment = experiment.within(SLICE);
     }
     experiment.run(|case, turn| stage.run(*case, &turn.progress))
 }

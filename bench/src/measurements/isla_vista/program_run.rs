@@ -3,6 +3,7 @@
 use super::collections::{Counted, Logged, Watch};
 use super::programs::{LARGEST, Ours, Prepared, Program, load};
 use crate::Result;
+use crate::harness::best_heap::Search;
 use crate::harness::ground::Ground;
 use crate::harness::job::{self, Conditions, Ending, Job, Outcome};
 use crate::harness::programs::{Jvm, agent, sibling};
@@ -21,7 +22,7 @@ use std::time::Duration;
 pub(super) const LOSES: f64 = 3.0;
 /// One part in so many is tried: of what a program takes more with the largest heap than with the tight one.
 const PARTS: [u64; 4] = [3, 6, 12, 1 << 20];
-/// Fixed heaps that are tried, with the largest, which the default has.
+/// Fixed heaps that are tried, from the tight one to the largest, which the default has.
 const FIXED: u32 = 6;
 
 /// Time between two looks at whether a server is there.
@@ -239,19 +240,22 @@ impl Stage<'_> {
     }
 
     /// The maximum heap with which the default is fastest in this memory (bytes), MiB: of [`FIXED`] from the
-    /// tight one to the largest, each run once. One that takes longer than the best so far is stopped.
+    /// tight one to the largest. The tight one where no run finishes.
     fn best_fixed(&self, case: Case, room: u64) -> Result<u64> {
         let name = format!("{} {} best fixed", case.program.name, case.jvm.name());
         self.runner.known(&name, |progress| {
-            let (mut best, mut seconds) = (case.program.tight, self.longest);
-            for heap in case.program.heaps(FIXED).filter(|&heap| heap < LARGEST) {
+            let sizes: Vec<u64> = case.program.heaps(FIXED).collect();
+            let search = Search {
+                sizes: &sizes,
+                longest: self.longest,
+                beside: 0.0,
+            };
+            let best = search.best(|heap, longest| {
                 let progress = progress.part(&format!("at most {heap} MiB of heap"));
-                let run = self.within(Case { heap, ..case }, Some(room), seconds, &progress)?;
-                if run.finished && run.seconds < seconds {
-                    (best, seconds) = (heap, run.seconds);
-                }
-            }
-            Ok(best)
+                let run = self.within(Case { heap, ..case }, Some(room), longest, &progress)?;
+                Ok(run.finished.then_some(run.seconds))
+            })?;
+            Ok(best.unwrap_or(case.program.tight))
         })
     }
 

@@ -4,7 +4,7 @@
 use super::program_run::{Case, Rule, Run};
 use super::programs::{ALL, Program};
 use super::report::{judge, most, shortage, time};
-use super::{SLICE_OF_SWEEP, jvms, longest, run_all};
+use super::{SLICE, jvms, longest, run_all};
 use crate::Result;
 use crate::harness::programs::Jvm;
 use crate::measurement::{About, Measurement};
@@ -50,7 +50,6 @@ impl Measurement for Sweep {
         let ran = run_all(
             runner,
             cases().filter(|case| !runner.slice() || is_in_slice(*case)),
-            SLICE_OF_SWEEP,
         )?;
         for (program, jvm) in pairs() {
             let mine = |one: &&Ran| one.what.program == program && one.what.jvm == jvm;
@@ -95,7 +94,7 @@ fn report(ran: &[Ran], runner: &Runner) -> Results {
     if runner.slice() {
         method.push_str(&format!(
             " A slice: Serial, without Isla Vista where there is enough, and what fits into {} minutes.",
-            SLICE_OF_SWEEP.as_secs() / 60
+            SLICE.as_secs() / 60
         ));
     }
     let mut results = runner

@@ -1,7 +1,7 @@
 //! The targets: comparisons of one heap with another, over all plans and programs.
 
 use super::report::{Ran, runs, seconds, told};
-use super::{BROKER, FIXED, HEAPS, ISLA_VISTA, MEM_BALANCER};
+use super::{BEST, BROKER, FIXED, HEAPS, ISLA_VISTA, MEM_BALANCER};
 use crate::harness::job::Outcome;
 use crate::measurements::libgc::run_workloads::{Runs, ratio};
 use crate::report::results::Results;
@@ -27,7 +27,7 @@ pub(super) struct Target {
     most: f64,
 }
 
-pub(super) const TARGETS: [Target; 7] = [
+pub(super) const TARGETS: [Target; 9] = [
     Target {
         claim: "no pressure: Isla Vista at most 1.02 of a fixed heap's time, geometric mean",
         pressure: false,
@@ -61,6 +61,24 @@ pub(super) const TARGETS: [Target; 7] = [
         most: 1.0,
     },
     Target {
+        claim: "pressure: Isla Vista at most 1.05 of the best fixed heap's time in the same memory, \
+                geometric mean",
+        pressure: true,
+        measure: Measure::Time,
+        ours: ISLA_VISTA,
+        base: BEST,
+        most: 1.05,
+    },
+    Target {
+        claim: "pressure: Isla Vista with a broker at most 1.05 of the best fixed heap's time in the same \
+                memory, geometric mean",
+        pressure: true,
+        measure: Measure::Time,
+        ours: BROKER,
+        base: BEST,
+        most: 1.05,
+    },
+    Target {
         claim: "pressure: Isla Vista takes no more time than MemBalancer, geometric mean",
         pressure: true,
         measure: Measure::Time,
@@ -86,10 +104,27 @@ pub(super) const TARGETS: [Target; 7] = [
     },
 ];
 
-/// The claims of [`TARGETS`].
-pub(super) const CLAIMS: [&str; TARGETS.len()] = {
-    let mut claims = [""; TARGETS.len()];
+/// Claims that every run finishes where all runs with the best fixed heap do, and the heap that is judged.
+pub(super) const ENDS: [(&str, usize); 2] = [
+    (
+        "pressure: no run of Isla Vista killed or too slow where the best fixed heap ends",
+        ISLA_VISTA,
+    ),
+    (
+        "pressure: no run of Isla Vista with a broker killed or too slow where the best fixed heap ends",
+        BROKER,
+    ),
+];
+
+/// The claims of [`TARGETS`] and [`ENDS`].
+pub(super) const CLAIMS: [&str; TARGETS.len() + ENDS.len()] = {
+    let mut claims = [""; TARGETS.len() + ENDS.len()];
     let mut index = 0;
+    while index < ENDS.len() {
+        claims[TARGETS.len() + index] = ENDS[index].0;
+        index += 1;
+    }
+    index = 0;
     while index < TARGETS.len() {
         claims[index] = TARGETS[index].claim;
         index += 1;
@@ -148,9 +183,27 @@ impl Target {
     }
 }
 
+/// Judges [`ENDS`].
+pub(super) fn judge_ends(results: &mut Results, ran: &[Ran]) {
+    let ends = |variant: &&Ran| variant.what.pressure && runs(variant, BEST).all_finished();
+    let with: Vec<&Ran> = ran.iter().filter(ends).collect();
+    for (claim, heap) in ENDS {
+        let all = with.iter().map(|variant| (variant, runs(variant, heap)));
+        let failed = all.filter(|(_, runs)| !runs.all_finished());
+        let told = failed.map(|(variant, runs)| format!("{}: {}", variant.name, runs.ended()));
+        let told: Vec<String> = told.collect();
+        let measured = match told.len() {
+            0 => format!("none in {} rows", with.len()),
+            some => format!("in {some} of {} rows: {}", with.len(), told.join("; ")),
+        };
+        let met = (!with.is_empty()).then_some(told.is_empty());
+        results.target(claim, measured, met);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Case;
+    use super::super::{Case, Row};
     use super::*;
     use crate::harness::job::Ending;
     use crate::runner::Variant;
@@ -168,51 +221,96 @@ mod tests {
         }
     }
 
-    /// The verdicts of the targets on one plan under pressure.
-    fn judged(heaps: [Outcome; HEAPS.len()]) -> Vec<(String, Option<bool>)> {
+    /// The verdicts of the targets on one plan under pressure, and those of [`ENDS`] after them.
+    fn judged(runs: [Outcome; HEAPS.len()]) -> Vec<(String, Option<bool>)> {
         let ran = Variant {
-            name: String::new(),
+            name: "a plan".to_owned(),
             what: Case {
                 program: 0,
                 plan: "Immix",
                 pressure: true,
             },
-            outcomes: vec![heaps],
+            outcomes: vec![Row {
+                runs: runs.into(),
+                best: 112,
+            }],
         };
         let mut results = Results::new("x", "", "", 1);
         for target in &TARGETS {
             target.judge(&mut results, std::slice::from_ref(&ran));
         }
+        judge_ends(&mut results, std::slice::from_ref(&ran));
         let targets = results.targets.into_iter();
         targets
             .map(|target| (target.measured, target.met))
             .collect()
     }
 
+    fn done(seconds: f64, after: u64) -> Outcome {
+        run(Ending::Finished, seconds, after)
+    }
+
+    /// The place among the verdicts of the target with this claim.
+    fn place(claim: &str) -> usize {
+        let found = CLAIMS.iter().position(|other| other.starts_with(claim));
+        found.expect("there is such a claim")
+    }
+
     #[test]
     fn heaps_are_compared_by_time_and_by_what_stays() {
-        let done = |seconds, after| run(Ending::Finished, seconds, after);
-        let found = judged([done(4.0, 200), done(2.0, 50), done(3.0, 100), done(2.0, 90)]);
+        let found = judged([
+            done(4.0, 200),
+            done(2.9, 90),
+            done(2.0, 50),
+            done(3.0, 100),
+            done(9.0, 10),
+            done(2.0, 90),
+        ]);
+        assert_eq!(found.len(), CLAIMS.len());
         assert_eq!(found[0].1, None, "nothing without pressure");
         let met = found[2..].iter().map(|(_, met)| met.expect("compared"));
-        assert_eq!(met.collect::<Vec<_>>(), [true, true, false, true, false]);
-        assert_eq!(found[5].0, "0.50; at most 0.50 (Immix)");
+        let wanted = [true, true, true, true, false, true, false, true, true];
+        assert_eq!(met.collect::<Vec<_>>(), wanted);
+        assert_eq!(found[7].0, "0.50; at most 0.50 (Immix)");
+    }
+
+    #[test]
+    fn a_heap_may_take_little_longer_than_the_best_fixed_one_and_must_end_where_that_does() {
+        let with = |best: Outcome, ours: Outcome| {
+            let any = done(1.0, 1);
+            let (broker, printed) = (done(2.0, 1), any.clone());
+            judged([any.clone(), best, any, ours, printed, broker])
+        };
+        let near = place("pressure: Isla Vista at most 1.05 of the best fixed");
+        let ends = place("pressure: no run of Isla Vista killed");
+        let killed = || run(Ending::Killed, 0.0, 0);
+        let found = with(done(2.0, 1), done(2.2, 1));
+        assert_eq!((found[near].1, found[ends].1), (Some(false), Some(true)));
+        assert_eq!(found[near + 1].1, Some(true), "the broker's");
+        assert_eq!(found[ends].0, "none in 1 rows");
+        let found = with(done(2.0, 1), killed());
+        let told = "in 1 of 1 rows: a plan: killed";
+        assert_eq!(found[ends], (told.to_owned(), Some(false)));
+        assert_eq!(found[ends + 1].1, Some(true), "the broker's");
+        let found = with(killed(), killed());
+        assert_eq!(found[ends].1, None, "nothing to compare with");
     }
 
     #[test]
     fn what_took_too_long_has_a_time_and_no_memory() {
-        let done = |seconds| run(Ending::Finished, seconds, 100);
+        let done = |seconds| done(seconds, 100);
         let late = run(Ending::TooLong, 0.0, 0);
-        let killed = run(Ending::Killed, 0.0, 0);
-        let found = judged([late, killed, done(3.0), done(2.0)]);
+        let killed = || run(Ending::Killed, 0.0, 0);
+        let found = judged([late, killed(), killed(), done(3.0), done(3.0), done(2.0)]);
         assert_eq!(
             found[2],
             ("0.25; at most 0.25 (Immix)".to_owned(), Some(true))
         );
-        for target in &found[4..] {
+        for target in &found[4..TARGETS.len()] {
             assert_eq!(target, &("nothing to compare".to_owned(), None));
         }
-        let found = judged([done(4.0), done(4.0), run(Ending::Killed, 0.0, 0), done(2.0)]);
+        let ours = killed();
+        let found = judged([done(4.0), done(4.0), done(4.0), ours, done(2.0), done(2.0)]);
         assert_eq!((found[2].1, found[3].1), (None, Some(true)));
     }
 }

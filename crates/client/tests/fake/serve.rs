@@ -135,6 +135,7 @@ fn dispatch(
             state.attached.push((attach.id, attach.pid));
             encode_reply(out, &Nothing {}, false).unwrap();
         }
+        Method::Contain => encode_reply(out, &Nothing {}, false).unwrap(),
         Method::Adapt => {
             let adapt: Adapt = call.parameters()?;
             state
