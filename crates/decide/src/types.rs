@@ -1,7 +1,7 @@
 //! Inputs and outputs of the core. Sizes are bytes unless a name says otherwise.
 
 use plimsoll_unit::Nanos;
-use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Revocations, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
@@ -180,6 +180,8 @@ pub struct Figures {
     pub stalls: Stalls,
     /// Rung of the ladder that was reached with it.
     pub rung: Rung,
+    /// How often memory was asked or taken back.
+    pub revocations: Revocations,
 }
 
 /// Values of one domain: the root, or a group with a cgroup of its own. Bytes.
