@@ -218,6 +218,22 @@ guest() {
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
 }
 
+# Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package would
+# start a server.
+prometheus() {
+  packages python3 python3-pip
+  PYTHONPATH=$cache/python python3 -c 'import prometheus_client' 2>/dev/null ||
+    wheels python --upgrade prometheus-client ||
+    say "prometheus-client could not be fetched: the test of OpenMetrics will be skipped"
+  [ -x "$cache/prometheus/usr/bin/promtool" ] && return 0
+  say "fetching Prometheus"
+  mkdir -p "$cache/prometheus/deb"
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  (cd "$cache/prometheus/deb" && apt-get -qq -o APT::Sandbox::User=root download prometheus) &&
+    dpkg-deb -x "$cache"/prometheus/deb/prometheus_*.deb "$cache/prometheus" && return 0
+  say "it could not be fetched: the tests with a real Prometheus will be skipped"
+}
+
 # Names of packages with programs that are linked with libgc: the light ones, or all.
 programs() {
   local list=crates/libgc/tests/programs/packages.txt
@@ -235,6 +251,7 @@ case $purpose in
     java 11 21 25
     python_traces
     python_cluster
+    prometheus
     guest
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     ;;
