@@ -218,8 +218,8 @@ guest() {
   dpkg-deb -x "$cache"/guest/deb/"$name"_*.deb "$cache/guest"
 }
 
-# Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package would
-# start a server.
+# Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package
+# would start a server.
 prometheus() {
   packages python3 python3-pip
   PYTHONPATH=$cache/python python3 -c 'import prometheus_client' 2>/dev/null ||

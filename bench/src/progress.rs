@@ -1,5 +1,5 @@
-//! The progress of a measurement on standard error: a line that is written over on a terminal, else a line every
-//! ten seconds.
+//! The progress of a measurement on standard error: a line that is written over on a terminal, else a line
+//! every ten seconds.
 
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};

@@ -9,7 +9,13 @@ import time
 import urllib.parse
 import urllib.request
 
-PANELS = ["How the memory is divided", "Uses (solid) and limits (dashed)", "Owed", "Collections", "Revocations"]
+PANELS = [
+    "How the memory is divided",
+    "Uses (solid) and limits (dashed)",
+    "Owed",
+    "Collections",
+    "Revocations",
+]
 UNITS = {"bytes": ("MiB", 1 << 20), "ops": ("a second", 1), "none": ("", 1)}
 NOTHING = 1e-9
 

@@ -32,7 +32,15 @@ command = "java -cp $work Load 80 100 600"
 name = "hog"
 weight = 50
 start = "60s"
-command = ["python3", "-c", "import time\nheld = []\nfor _ in range(60): held.append(bytearray(b'x') * (8 << 20)); time.sleep(0.5)\ntime.sleep(600)"]
+command = "python3 $work/hog.py"
+END
+cat >"$work/hog.py" <<END
+import time
+held = []
+for _ in range(36):
+    held.append(bytearray(b"x") * (8 << 20))
+    time.sleep(1)
+time.sleep(600)
 END
 cat >"$work/prometheus.yml" <<END
 global: {scrape_interval: 1s}

@@ -1,5 +1,5 @@
-//! How far something long is. On a terminal it is a line that is written over, and taken away at the end. Elsewhere
-//! it is a line of a log every ten seconds: nobody can write over those.
+//! How far something long is. On a terminal it is a line that is written over, and taken away at the end.
+//! Elsewhere it is a line of a log every ten seconds: nobody can write over those.
 
 use crate::rows::shown;
 use std::io::{IsTerminal, Write};

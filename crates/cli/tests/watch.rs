@@ -294,7 +294,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// What the panels ask for.
+/// The expressions of all panels.
 fn expressions(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().flat_map(|p| p["targets"].as_array().unwrap());

@@ -1,4 +1,4 @@
-//! What happened between two listings.
+//! The differences between two listings.
 
 use crate::rows::{Faults, Order, rows};
 use plimsoll_unit::MIB;
@@ -18,7 +18,7 @@ pub(super) enum Rung {
     Bound,
 }
 
-/// What happened to a principal.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum What {
@@ -63,7 +63,7 @@ pub(super) struct Event {
     pub(super) available: u64,
 }
 
-/// What was told of a principal last.
+/// The state of a principal that was told last.
 #[derive(Clone, Debug)]
 struct Seen {
     principal: Principal,
@@ -78,7 +78,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// What happened since the last listing, in the order of the principals; who left comes first.
+    /// The events since the last listing, in the order of the principals. Those that left come first.
     pub(super) fn look(&mut self, listing: &Listing) -> Vec<Event> {
         let rows = rows(listing, Order::Arrival, &Faults::new());
         let mut before = std::mem::take(&mut self.seen);

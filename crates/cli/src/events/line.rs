@@ -17,9 +17,9 @@ const NAME: usize = 16;
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum News<'a> {
-    /// Of a principal.
+    /// It is about a principal.
     Event(&'a Event),
-    /// Of the broker.
+    /// It is about the broker.
     Broker {
         /// `away` or `back`.
         event: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `changes` | what happened between two listings |
+//! | `changes` | the differences between two listings |
 //! | `line` | an event as a line |
 
 mod changes;

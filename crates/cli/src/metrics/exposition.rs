@@ -1,11 +1,12 @@
 //! The two text formats of Prometheus: its own (0.0.4), and OpenMetrics 1.0.
 //!
-//! Written by hand, for two reasons. The library `prometheus-client` writes OpenMetrics only, but node_exporter's
-//! textfile collector and `promtool check metrics` read the older format only. And it has no state sets, and
-//! registers metrics that a program counts itself, while these numbers come as a whole from a listing.
+//! Written by hand, for two reasons. The library `prometheus-client` writes OpenMetrics only, but
+//! node_exporter's textfile collector and `promtool check metrics` read the older format only. And it has no
+//! state sets, and registers metrics that a program counts itself, while these numbers come as a whole from a
+//! listing.
 //!
-//! The formats differ in the names of families (OpenMetrics leaves out `_total` and `_info`), in the types that
-//! they know, and in the lines `# UNIT` and `# EOF`. Samples are the same.
+//! The formats differ in the names of families (OpenMetrics leaves out `_total` and `_info`), in the types
+//! that they know, and in the lines `# UNIT` and `# EOF`. Samples are the same.
 
 use std::fmt::{Display, Write as _};
 

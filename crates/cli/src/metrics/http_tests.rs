@@ -10,7 +10,7 @@ fn server() -> SocketAddr {
     address
 }
 
-/// What a server answers to these bytes.
+/// The answer of a server to these bytes.
 fn answered(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();

@@ -1,9 +1,10 @@
 //! A path for each principal, by which its series are told apart.
 //!
-//! Names alone do not do: siblings may share one. Numbers (`id`) do, but each start of a program has a new one,
-//! so that the number of series would grow for ever. A path is the names from the top down, such as
-//! `user ann/shop/search`: a program that is started again goes on in the series of its last run. When another
-//! principal has the path already, `#2`, `#3` and so on is added. It keeps that for as long as it lives.
+//! Names alone do not do: siblings may share one. Numbers (`id`) do, but each start of a program has a new
+//! one, so that the number of series would grow for ever. A path is the names from the top down, such as
+//! `user ann/shop/search`: a program that is started again goes on in the series of its last run. When
+//! another principal has the path already, `#2`, `#3` and so on is added. It keeps that for as long as it
+//! lives.
 
 use plimsoll_wire::messages::Id;
 use std::collections::{HashMap, HashSet};

@@ -15,8 +15,8 @@ pub fn project(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// A program of Prometheus: the one that `tools/setup.sh test` unpacked, or one that is installed. Without one
-/// the test is skipped.
+/// A program of Prometheus: the one that `tools/setup.sh test` unpacked, or one that is installed. Without
+/// one the test is skipped.
 pub fn tool(name: &str) -> Option<PathBuf> {
     let unpacked = project(".cache/prometheus/usr/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn serving(place: &Place) -> (Started, SocketAddr) {
     let address = line.trim().strip_prefix("plimsoll: serving http://");
     let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
     let address = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-    // What it says later is read, so that it never waits for us.
+    // Later messages are read, so that it never waits for us.
     std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
     (Started(child), address)
 }
