@@ -1,7 +1,7 @@
 //! Draws charts below each other, as one picture: `charts <charts.json >picture.svg`.
 //!
-//! The input is a list of objects with `title`, `note`, `across`, `up` (names of the axes), `last` (the end of
-//! the vertical axis) and `series`, as [`plimsoll_picture::chart::Series`] is written.
+//! The input is a list of objects with `title`, `note`, `across`, `up` (names of the axes), `last` (the end
+//! of the vertical axis) and `series`, as [`plimsoll_picture::chart::Series`] is written.
 
 use plimsoll_picture::chart::{Chart, Series};
 use plimsoll_picture::{Axis, Svg, WIDTH};

@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Counter,
     /// Facts, as labels; the value is always 1.
     Info,
-    /// One sample for each state, of which one is 1 and the others are 0.
+    /// One sample for each state: that of the present state is 1, the others are 0.
     StateSet,
 }
 
