@@ -67,6 +67,7 @@ impl Core {
         let slot = self.tree.find(id)?;
         let bytes = smoothed_level::signed(self.tree.at(slot).sensed.uses);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
+        self.gone = self.gone.plus(self.tree.at(slot).ladder.tally.counts);
         self.tree.remove(slot);
         self.pacer.prompt();
         Ok(())
