@@ -120,7 +120,8 @@ units() {
 
 documents() {
   local file
-  for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE packaging/plimsoll.toml; do
+  for file in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE packaging/plimsoll.toml \
+    packaging/grafana/plimsoll.json; do
     put 644 "$file" share/doc/plimsoll
   done
 }

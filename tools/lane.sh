@@ -26,7 +26,7 @@ case $suite in
   runtimes/* | cli/java | cli/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
   c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;
-  cli/broker | cli/map | cli/pin | cli/sweep) lane=quiet ;;
+  cli/broker | cli/map | cli/pin | cli/sweep | cli/watch) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
@@ -83,7 +83,7 @@ case $wanted in
       sim/paging | sim/threads) ;;
       */plimsoll | */plimsoll[-_]* | bench/tidy | c/c) run ;;
       client/* | decide/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
-      cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together) run ;;
+      cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together | cli/watch) run ;;
       libgc/checked | libgc/malformed | libgc/turns) run ;;
     esac
     ;;

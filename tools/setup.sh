@@ -224,6 +224,7 @@ user_mode() {
   [ ! -x "$cache/user-mode/usr/bin/linux.uml" ] || return 0
   mkdir -p "$cache/user-mode/deb"
   say "fetching user-mode Linux"
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
   (cd "$cache/user-mode/deb" && apt-get -qq -o APT::Sandbox::User=root download user-mode-linux)
   dpkg-deb -x "$cache"/user-mode/deb/user-mode-linux_*.deb "$cache/user-mode"
 }
@@ -235,6 +236,22 @@ debian() {
   mkdir -p "$cache/debian"
   say "making a disk with Debian and systemd for the tests"
   as_root crates/testbed/guest/debian-image.sh "$cache/debian"
+}
+
+# Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package
+# would start a server.
+prometheus() {
+  packages python3 python3-pip
+  PYTHONPATH=$cache/python python3 -c 'import prometheus_client' 2>/dev/null ||
+    wheels python --upgrade prometheus-client ||
+    say "prometheus-client could not be fetched: the test of OpenMetrics will be skipped"
+  [ -x "$cache/prometheus/usr/bin/promtool" ] && return 0
+  say "fetching Prometheus"
+  mkdir -p "$cache/prometheus/deb"
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  (cd "$cache/prometheus/deb" && apt-get -qq -o APT::Sandbox::User=root download prometheus) &&
+    dpkg-deb -x "$cache"/prometheus/deb/prometheus_*.deb "$cache/prometheus" && return 0
+  say "it could not be fetched: the tests with a real Prometheus will be skipped"
 }
 
 # Names of packages with programs that are linked with libgc: the light ones, or all.
@@ -254,6 +271,7 @@ case $purpose in
     java 11 21 25
     python_traces
     python_cluster
+    prometheus
     guest
     user_mode
     debian

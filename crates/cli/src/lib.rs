@@ -20,6 +20,7 @@
 //! | [`rows`] | the tree of principals as rows |
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`explain`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
+//! | [`metrics`], [`events`] | the commands of those names |
 //! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
 //! | [`run`], [`adopt`] | programs under the broker |
 //! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
@@ -33,12 +34,14 @@ pub mod broker_connection;
 mod descriptors;
 pub mod doctor;
 pub mod error;
+pub mod events;
 pub mod explain;
 mod group;
 pub mod json;
 mod lever_keys;
 pub mod man;
 pub mod map;
+pub mod metrics;
 mod output;
 pub mod own_broker;
 pub mod own_cgroup;
@@ -113,6 +116,8 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             let mut control = Control::connect(&place().socket)?;
             print(&explain::run(&mut control, args)?)
         }
+        Command::Metrics(args) => metrics::run(&place, args),
+        Command::Events(args) => events::run(&place, args),
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),

@@ -1,4 +1,5 @@
-//! A line on a terminal that shows how far something long is. It is written over, and taken away at the end.
+//! How far something long is. On a terminal it is a line that is written over, and taken away at the end.
+//! Elsewhere it is a line of a log every ten seconds: nobody can write over those.
 
 use crate::rows::shown;
 use std::io::{IsTerminal, Write};
@@ -7,43 +8,89 @@ use std::time::{Duration, Instant};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
-/// Shortest time between two writings.
+/// Shortest time between two writings on a terminal.
 const PACE: Duration = Duration::from_millis(500);
+/// Shortest time between two lines of a log, and before the first.
+const LOG_PACE: Duration = Duration::from_secs(10);
 
-/// Work that takes less time than this shows no line.
+/// Work that takes less time than this shows no line on a terminal.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The line, on standard error; nothing is shown where that is no terminal.
+/// Where a line is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Terminal,
+    Log,
+    Nowhere,
+}
+
+/// The line, on standard error.
 #[derive(Debug)]
 pub(crate) struct Line {
-    is_terminal: bool,
+    place: Place,
+    begun: Instant,
     last: Option<Instant>,
 }
 
 impl Line {
-    /// A line for the standard error of this process, unless it is to be silent.
+    /// A line for work that ends, unless it is to be silent.
     pub(crate) fn new(silent: bool) -> Line {
+        Line::at(match (silent, std::io::stderr().is_terminal()) {
+            (true, _) => Place::Nowhere,
+            (false, true) => Place::Terminal,
+            (false, false) => Place::Log,
+        })
+    }
+
+    /// A line for work that may last for ever: a log does not get it.
+    pub(crate) fn on_terminal(silent: bool) -> Line {
+        match Line::new(silent) {
+            line if line.place == Place::Terminal => line,
+            _ => Line::at(Place::Nowhere),
+        }
+    }
+
+    fn at(place: Place) -> Line {
         Line {
-            is_terminal: !silent && std::io::stderr().is_terminal(),
+            place,
+            begun: Instant::now(),
             last: None,
         }
     }
 
-    /// Shows what `words` makes, unless the line was written a moment ago.
-    pub(crate) fn show(&mut self, words: impl FnOnce() -> String) {
-        let soon = self.last.is_some_and(|last| last.elapsed() < PACE);
-        if !self.is_terminal || soon {
-            return;
-        }
-        self.last = Some(Instant::now());
-        let line = shown(&words(), WIDTH - 1);
-        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-        let _ = std::io::stderr().flush();
+    /// Whether it is drawn, so that it may have a bar.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.place == Place::Terminal
     }
 
-    /// Takes the line away.
+    /// Shows what `words` makes, unless the line was written a moment ago.
+    pub(crate) fn show(&mut self, words: impl FnOnce() -> String) {
+        self.write(Instant::now(), words, &mut std::io::stderr());
+    }
+
+    fn write(&mut self, now: Instant, words: impl FnOnce() -> String, to: &mut dyn Write) {
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let is_due = match self.place {
+            Place::Terminal => self.last.is_none_or(|last| since(last) >= PACE),
+            Place::Log => since(self.last.unwrap_or(self.begun)) >= LOG_PACE,
+            Place::Nowhere => false,
+        };
+        if !is_due {
+            return;
+        }
+        self.last = Some(now);
+        let line = shown(&words(), WIDTH - 1);
+        // Nobody may read it.
+        let _ = match self.place {
+            Place::Terminal => write!(to, "\r\x1b[K{line}"),
+            _ => writeln!(to, "plimsoll: {line}"),
+        };
+        let _ = to.flush();
+    }
+
+    /// Takes the line away. Those of a log stay.
     pub(crate) fn clear(&mut self) {
-        if self.last.take().is_some() {
+        if self.is_drawn() && self.last.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
             let _ = std::io::stderr().flush();
         }
@@ -53,9 +100,6 @@ impl Line {
 /// Does something, and meanwhile shows how far it is, from a second on.
 pub(crate) fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
     let mut line = Line::new(false);
-    if !line.is_terminal {
-        return work();
-    }
     let (over, ends) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -71,4 +115,34 @@ pub(crate) fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -
         drop(over);
         done
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text after 25 seconds with something to show every tenth of a second.
+    fn written(place: Place) -> String {
+        let mut line = Line::at(place);
+        let (begun, mut to) = (line.begun, Vec::new());
+        for tenth in 0..=250 {
+            let now = begun + Duration::from_millis(100 * tenth);
+            line.write(now, || format!("{tenth} of 250"), &mut to);
+        }
+        String::from_utf8(to).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_is_written_over_twice_a_second() {
+        let text = written(Place::Terminal);
+        assert_eq!(text.matches("\r\x1b[K").count(), 51);
+        assert!(text.starts_with("\r\x1b[K0 of 250\r") && !text.contains('\n'));
+    }
+
+    #[test]
+    fn a_log_gets_a_line_every_ten_seconds() {
+        let text = written(Place::Log);
+        assert_eq!(text, "plimsoll: 100 of 250\nplimsoll: 200 of 250\n");
+        assert_eq!(written(Place::Nowhere), "");
+    }
 }

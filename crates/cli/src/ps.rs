@@ -1,18 +1,20 @@
 //! `plimsoll ps`: principals and their memory, as a table or as JSON.
 //!
 //! # The JSON contract
-//! One object: `version`, `pid` (the broker's), `domain`, `unseen` (whether a limit may bind the broker that
-//! it does not see), `capacity`, `outsiders`, `reserve`, `budget`,
-//! `principals` (a list of trees), `left_out` (the number of principals that are not in the list), and
-//! `pinned` (null, or which file pages are held: `state`, `held`, `allowance`, `budget`, `why`). Each
-//! principal has `id`, `name`, `pid` (null for groups), `kind`, `adapter` (null for passive ones), `weight`,
+//! One object: `version`, `pid` (the broker's), `domain`, `unseen` (whether a limit may bind the broker
+//! that it does not see), `capacity`, `outsiders`, `reserve`, `budget`, `principals` (a list of trees),
+//! `left_out` (the number of principals that are not in the list), `pinned` (null, or which file pages are
+//! held: `state`, `held`, `allowance`, `budget`, `why`), `revocations` (counts since the broker's start:
+//! `asked`, `paged_out`, `taken`, `bound`, `missed`), and `refaulted` (pages read again since then: `file`,
+//! `anon`). Each principal has `id`, `name`, `pid` (null for groups), `uid` (null where the caller may not
+//! know), `revocations` (counts of its own), `kind`, `adapter` (null for passive ones), `weight`,
 //! `priority`, `uses`, `limit`, `available`, `owed`, `share`, `max`, `working_set`, `swapped`,
 //! `major_faults`, `refaults` (null, or pages per second that were read again: `file`, `anon`; their costs:
 //! `file_ns`, `anon_ns`; and `swappiness`), `level`, `live`, `collections`, `collection_ms`, `stall_rate`
 //! (allocation stalls per second within its limit, or null), `doubted` (whether these keep the limit from
 //! rising), `demand` (what it can make use of), `target` (what it should have at rest), `lacks` (what it
-//! lacks of that while it is near its limit), `at_least` (whether it cannot go lower), `collector` (null, or
-//! what a collector reports of itself) and `children`. All sizes are bytes.
+//! lacks of that while it is near its limit), `at_least` (whether it cannot go lower), `collector` (null,
+//! or what a collector reports of itself) and `children`. All sizes are bytes.
 //! Fields may be added, but none is removed or changes its meaning.
 
 use crate::json;
@@ -253,6 +255,8 @@ machine: capacity 4.00G, outsiders 700M, reserve 82.0M, budget 3.24G
             "budget",
             "left_out",
             "pinned",
+            "revocations",
+            "refaulted",
         ] {
             assert!(value.get(field).is_some(), "{field}");
         }

@@ -250,7 +250,7 @@ pub(crate) mod tests {
             unseen: false,
             principals: vec![editor, demo],
             left_out: 0,
-            pinned: None,
+            ..Listing::default()
         }
     }
 

@@ -34,7 +34,7 @@ int main()
 }
 "#;
 
-const FILES: [(&str, u32); 20] = [
+const FILES: [(&str, u32); 21] = [
     ("bin/plimsoll", 0o755),
     ("bin/plimsolld", 0o755),
     ("include/plimsoll.h", 0o644),
@@ -54,6 +54,7 @@ const FILES: [(&str, u32); 20] = [
     ("share/man/man8/plimsolld.8", 0o644),
     ("share/bash-completion/completions/plimsoll", 0o644),
     ("share/doc/plimsoll/README.md", 0o644),
+    ("share/doc/plimsoll/plimsoll.json", 0o644),
     ("share/doc/plimsoll/plimsoll.toml", 0o644),
 ];
 

@@ -70,6 +70,7 @@ impl Core {
             self.tree.at(slot).sensed.files,
         );
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
+        self.gone = self.gone.plus(self.tree.at(slot).ladder.tally.counts);
         self.tree.remove(slot);
         self.pacer.prompt();
         Ok(())

@@ -49,6 +49,11 @@ impl Debt {
         }
     }
 
+    /// Whether the other is the same batch: only its `due` may have moved.
+    pub(super) fn is_of_batch(&self, other: &Debt) -> bool {
+        (self.from, self.deadline) == (other.from, other.deadline)
+    }
+
     /// Bytes of the batch that are past their deadline.
     pub(super) fn overdue(&self, uses: u64, now: Nanos) -> u64 {
         if now >= self.deadline {

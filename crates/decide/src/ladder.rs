@@ -15,6 +15,7 @@
 
 use super::Rung;
 use super::debt::{Debt, slop, tolerance};
+use super::tally::Tally;
 use plimsoll_unit::Nanos;
 
 /// Pause between two actions against one principal, so that the first can take effect.
@@ -127,6 +128,8 @@ pub(super) struct Ladder {
     useless_since: Option<Nanos>,
     /// Number of deadlines missed while bytes were needed and not forgiven yet.
     strikes: u8,
+    /// Counts for listings; nothing is decided by them.
+    pub(super) tally: Tally,
 }
 
 impl Ladder {
@@ -317,6 +320,7 @@ impl Ladder {
         self.busy = true;
         self.asked = bytes;
         self.uses_then = standing.uses;
+        self.tally.note_action(self.rung);
     }
 
     /// Raises the bound to a little above the limit, so that a small step of the limit is no

@@ -30,6 +30,7 @@
 //! | `settle`, `debt` | the limit in force, the debt and its deadline, and whether to publish |
 //! | `least` | the size that a program cannot go below |
 //! | `revoke`, `ladder` | which bytes are needed and from whom; how they are taken |
+//! | `tally` | how often they were asked for and taken |
 //! | `pace` | when the next tick and glance are due |
 //! | `view`, `snapshot` | listings; settings that survive a crash |
 //!
@@ -51,6 +52,7 @@ mod revoke;
 mod settle;
 mod smoothed_level;
 mod snapshot;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -65,7 +67,7 @@ use domain::Domain;
 use pace::Pacer;
 use plimsoll_policy::shares::{Principal, Shares};
 use plimsoll_unit::Nanos;
-use plimsoll_wire::messages::Id;
+use plimsoll_wire::messages::{Id, Revocations};
 use tree::Tree;
 
 /// Initial capacity, in principals.
@@ -87,6 +89,8 @@ pub struct Core {
     inputs: Vec<Principal>,
     /// Actions of the last tick; grown at registration.
     actions: Vec<Action>,
+    /// Counts of the principals that are gone.
+    gone: Revocations,
 }
 
 /// The clock of the pages and core time.
@@ -128,6 +132,7 @@ impl Core {
             room: FIRST_ROOM,
             inputs: Vec::new(),
             actions: Vec::new(),
+            gone: Revocations::default(),
         }
     }
 

@@ -42,13 +42,9 @@ pub(super) fn settle(node: &mut Node, now: Nanos) {
         node.limits.limit = decided;
     }
     let reaction = node.ladder.patience(node.reaction());
-    node.debt = Debt::step(
-        node.debt,
-        node.sensed.uses,
-        node.limits.limit,
-        now,
-        reaction,
-    );
+    let (before, uses) = (node.debt, node.sensed.uses);
+    node.debt = Debt::step(before, uses, node.limits.limit, now, reaction);
+    node.ladder.tally.note_debt(before, node.debt, uses, now);
     node.learn_least(now);
     // A principal that claims only its guarantee did not come near its limit.
     let near = node

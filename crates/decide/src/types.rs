@@ -2,7 +2,7 @@
 //! sizes are bytes.
 
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::messages::{Id, Kind, Max, Priority, Statistics, Weight};
+use plimsoll_wire::messages::{Id, Kind, Max, Priority, Revocations, Statistics, Weight};
 use plimsoll_wire::page::Numbers;
 
 /// How the core is set up. The defaults are the documented ones; nothing here needs tuning.
@@ -184,6 +184,8 @@ pub struct Figures {
     pub stalls: Stalls,
     /// Rung of the ladder that was reached with it.
     pub rung: Rung,
+    /// How often memory was asked or taken back.
+    pub revocations: Revocations,
 }
 
 /// Values of one domain: the root, or a group with a cgroup of its own. Bytes.

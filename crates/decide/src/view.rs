@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::{Core, DomainFigures, Figures, Pace, Subtree, pace};
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::messages::Id;
+use plimsoll_wire::messages::{Id, Revocations};
 use plimsoll_wire::page::Numbers;
 
 impl Core {
@@ -69,6 +69,12 @@ impl Core {
             .map(|domain| domain.figures())
     }
 
+    /// How often memory was asked or taken back so far, also from principals that are gone. Never falls.
+    pub fn revocations(&self) -> Revocations {
+        let counts = self.tree.nodes().map(|node| node.ladder.tally.counts);
+        counts.fold(self.gone, Revocations::plus)
+    }
+
     /// Whether a full tick should come now, from a cheap reading of a domain's use (the root's
     /// when `group` is `None`). Unknown groups never need one.
     pub fn glance(&self, group: Option<Id>, used: Bytes) -> bool {
@@ -116,6 +122,7 @@ impl Core {
             told: node.adapter.reported.told,
             stalls: node.trust.stalls(self.clock.now),
             rung: node.ladder.rung,
+            revocations: node.ladder.tally.counts,
         }
     }
 }

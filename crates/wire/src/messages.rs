@@ -243,6 +243,47 @@ pub struct Refaults {
     pub swappiness: Option<u32>,
 }
 
+/// How often a broker acted to get memory back. Counters, which never fall while the broker lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Revocations {
+    /// Batches of a debt that were published with a deadline.
+    pub asked: u64,
+    /// Orders to page out pages of its processes.
+    pub paged_out: u64,
+    /// Orders to take bytes from its cgroup.
+    pub taken: u64,
+    /// Orders to hold its cgroup to a limit.
+    pub bound: u64,
+    /// Deadlines that passed before the batch was paid.
+    pub missed: u64,
+}
+
+impl Revocations {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Revocations) -> Revocations {
+        Revocations {
+            asked: self.asked.saturating_add(other.asked),
+            paged_out: self.paged_out.saturating_add(other.paged_out),
+            taken: self.taken.saturating_add(other.taken),
+            bound: self.bound.saturating_add(other.bound),
+            missed: self.missed.saturating_add(other.missed),
+        }
+    }
+}
+
+/// Pages of programs that were read again after they were reclaimed. Counters, which never fall while the
+/// broker lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refaulted {
+    /// Pages of files.
+    pub file: u64,
+    /// Anonymous pages.
+    pub anon: u64,
+}
+
 /// One principal as `ps --json` shows it. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -253,6 +294,8 @@ pub struct Principal {
     pub name: String,
     /// Its process.
     pub pid: Option<u32>,
+    /// The user that it counts for; absent where the caller may not know.
+    pub uid: Option<u32>,
     /// A process or a group.
     pub kind: Kind,
     /// The adapter, absent for passive ones.
@@ -281,6 +324,8 @@ pub struct Principal {
     pub major_faults: u64,
     /// How often its pages are read again after they were reclaimed, where measured.
     pub refaults: Option<Refaults>,
+    /// How often memory was asked or taken back since it was registered.
+    pub revocations: Revocations,
     /// How urgent its numbers are.
     pub level: Level,
     /// Live bytes as reported.
@@ -352,6 +397,10 @@ pub struct Listing {
     pub left_out: u64,
     /// File pages that are kept in memory; absent where that is switched off.
     pub pinned: Option<Pinned>,
+    /// How often memory was asked or taken back since the broker's start, also from principals that are gone.
+    pub revocations: Revocations,
+    /// Pages that were read again since the broker's start, as far as that is measured.
+    pub refaulted: Refaulted,
 }
 
 /// Parameters or a reply without a field (`List`, `Reload`; replies to `Attach`, `Adapt`,

@@ -3,8 +3,8 @@
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{
     Adapt, Adapter, Attach, CgroupPath, Changed, Contain, Kind, Listing, Max, Name, Nothing, Order,
-    Pinned, Principal, Priority, Refaults, Register, Registered, Released, Report, Set, Statistics,
-    Watch, Weight, Which,
+    Pinned, Principal, Priority, Refaulted, Refaults, Register, Registered, Released, Report,
+    Revocations, Set, Statistics, Watch, Weight, Which,
 };
 use plimsoll_wire::page::{Level, Numbers};
 use plimsoll_wire::varlink::{DESCRIPTION, ErrorName, INTERFACE, Method, service};
@@ -179,6 +179,7 @@ fn collector() -> Statistics {
 fn principal(children: Vec<Principal>) -> Principal {
     Principal {
         pid: Some(1),
+        uid: Some(1),
         adapter: Some("self".into()),
         max: Some(1),
         working_set: Some(1),
@@ -368,6 +369,15 @@ fn replies_are_the_declared_ones() {
         &pinned(),
         &Pinned::default(),
     );
+    let counts = Revocations::default();
+    check(
+        &interface.types["Revocations"],
+        "Revocations",
+        &counts,
+        &counts,
+    );
+    let pages = Refaulted::default();
+    check(&interface.types["Refaulted"], "Refaulted", &pages, &pages);
     let (full, bare) = (collector(), Statistics::default());
     check(&interface.types["Statistics"], "Statistics", &full, &bare);
     let numbers = Numbers::default();

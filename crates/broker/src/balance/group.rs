@@ -7,6 +7,7 @@ use plimsoll_kernel::stalls::Taskstats;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_policy::balance::{Balance, CostEstimate, Costs, Period};
 use plimsoll_unit::Nanos;
+use plimsoll_wire::messages::Refaulted;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -147,6 +148,10 @@ impl Group {
         Some(Reading {
             file: rate(period.file),
             anon: rate(period.anon),
+            pages: Refaulted {
+                file: period.file,
+                anon: period.anon,
+            },
             costs,
             swappiness: self.swappiness(&cgroup),
             usual: self.lever.as_ref().and_then(Lever::to_put_back),

@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::principals::{Member, Members};
 use plimsoll_unit::Nanos;
-use plimsoll_wire::messages::Kind;
+use plimsoll_wire::messages::{Kind, Refaulted};
 use reading::{Exchange, Place, Subject};
 
 /// Interval at which the deciding thread and the measuring thread exchange what they know.
@@ -47,6 +47,7 @@ const MOST_PROCESSES: usize = 64;
 #[derive(Debug)]
 pub struct Balancer {
     thread: Periodic<Exchange>,
+    refaulted: Refaulted,
 }
 
 impl Balancer {
@@ -59,6 +60,7 @@ impl Balancer {
         let thread = Companion::start("plimsoll-balance", run)?;
         Ok(Balancer {
             thread: Periodic::new(thread, EXCHANGE),
+            refaulted: Refaulted::default(),
         })
     }
 
@@ -85,7 +87,14 @@ impl Balancer {
             .extend(in_turn.map(|(_, subject)| subject));
         exchange.shift = shift;
         exchange.fresh = true;
+        self.refaulted = exchange.refaulted;
         to_note
+    }
+
+    /// Pages of programs that were read again so far, where that is measured.
+    #[must_use]
+    pub fn refaulted(&self) -> Refaulted {
+        self.refaulted
     }
 }
 
@@ -99,6 +108,7 @@ fn subject(member: &Member) -> Option<Subject> {
     Some(Subject {
         id: member.id,
         place,
+        counts: member.kind == Kind::Process,
         processes: member.memory.instances().take(MOST_PROCESSES).collect(),
         noted: member.reclaim.is_noted(),
     })

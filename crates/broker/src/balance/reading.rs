@@ -1,7 +1,7 @@
 //! The measurements of principals, and the exchange of the deciding thread and the measuring thread.
 
 use plimsoll_policy::balance::Costs;
-use plimsoll_wire::messages::{Id, Refaults};
+use plimsoll_wire::messages::{Id, Refaulted, Refaults};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -21,6 +21,8 @@ pub(super) enum Place {
 pub(super) struct Subject {
     pub(super) id: Id,
     pub(super) place: Place,
+    /// Whether its refaults count towards the sum: not those of a group, whose programs are counted.
+    pub(super) counts: bool,
     /// Process id and start time of its processes.
     pub(super) processes: Vec<(i32, u64)>,
     /// Whether the swappiness that was found is in the state file.
@@ -34,6 +36,8 @@ pub struct Reading {
     pub(super) file: f64,
     /// Anonymous pages, likewise.
     pub(super) anon: f64,
+    /// The pages themselves, since the round before.
+    pub(super) pages: Refaulted,
     /// Their costs; `None` until any was read.
     pub(super) costs: Option<Costs>,
     /// Swappiness of its cgroup (version 1 only).
@@ -116,6 +120,8 @@ impl Reclaim {
 pub(super) struct Exchange {
     pub(super) subjects: Vec<Subject>,
     pub(super) found: HashMap<Id, Reading>,
+    /// Pages of programs that were read again so far.
+    pub(super) refaulted: Refaulted,
     pub(super) shift: bool,
     pub(super) fresh: bool,
 }
@@ -130,6 +136,7 @@ mod tests {
             Some(Reading {
                 file: 0.0,
                 anon: 0.0,
+                pages: Refaulted::default(),
                 costs: None,
                 swappiness: None,
                 usual,

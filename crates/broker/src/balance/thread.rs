@@ -8,7 +8,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_kernel::stalls::{Taskstats, is_switched_on};
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::messages::Id;
+use plimsoll_wire::messages::{Id, Refaulted};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ pub(super) struct Thread {
     shift: bool,
     groups: HashMap<Id, Group>,
     found: HashMap<Id, Reading>,
+    refaulted: Refaulted,
     devices: Devices,
     taskstats: Option<Taskstats>,
     /// Index of the subject that comes first in the next round.
@@ -42,6 +43,7 @@ impl Thread {
             shift: false,
             groups: HashMap::new(),
             found: HashMap::new(),
+            refaulted: Refaulted::default(),
             devices: Devices::default(),
             taskstats: Taskstats::open().ok(),
             next: 0,
@@ -61,6 +63,7 @@ impl Thread {
             rest = EVERY.max(took.saturating_mul(REST));
             let mut exchange = self.monitor.lock();
             exchange.found.clone_from(&self.found);
+            exchange.refaulted = self.refaulted;
         }
     }
 
@@ -103,7 +106,12 @@ impl Thread {
             if !group.is_due() {
                 continue;
             }
-            match group.step(subject, &mut round) {
+            let reading = group.step(subject, &mut round);
+            if let Some(Reading { pages, .. }) = reading.filter(|_| subject.counts) {
+                self.refaulted.file = self.refaulted.file.saturating_add(pages.file);
+                self.refaulted.anon = self.refaulted.anon.saturating_add(pages.anon);
+            }
+            match reading {
                 Some(reading) => self.found.insert(subject.id, reading),
                 None => self.found.remove(&subject.id),
             };

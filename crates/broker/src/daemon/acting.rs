@@ -10,7 +10,7 @@ use crate::principals::Members;
 use crate::state::KeptHome;
 use crate::user_quota::Held;
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::messages::{Id, Pinned};
+use plimsoll_wire::messages::{Id, Pinned, Refaulted};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -60,6 +60,12 @@ impl Acting {
     pub(super) fn exchange(&mut self, members: &mut Members, shift: bool, now: Nanos) -> bool {
         let balancer = self.balancer.as_mut();
         balancer.is_some_and(|balancer| balancer.exchange(members, shift, now))
+    }
+
+    /// Pages of programs that were read again so far, where that is measured.
+    pub(super) fn refaulted(&self) -> Refaulted {
+        let balancer = self.balancer.as_ref();
+        balancer.map(Balancer::refaulted).unwrap_or_default()
     }
 
     /// Orders what the core wants to be done. Returns the job that was given up for it.

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 const AROUND: usize = 64 << 10;
 /// Most bytes of one principal in a listing, provided the path of its page is no longer than that
 /// of a socket may be.
-const LARGEST: usize = 1536;
+const LARGEST: usize = 1600;
 /// Most principals in a listing: all that the broker accepts by default, and as many groups.
 const MOST: usize = (MAX_REPLY - AROUND) / LARGEST;
 const _: () = assert!(MOST > 2 * MAX_PRINCIPALS);
@@ -98,6 +98,8 @@ impl Daemon {
             principals: nest(shown.collect()),
             left_out: left_out as u64,
             pinned: self.acting.pinned().cloned(),
+            revocations: self.core.revocations(),
+            refaulted: self.acting.refaulted(),
         }
     }
 
@@ -120,6 +122,7 @@ fn nameless(principal: Principal) -> Principal {
     Principal {
         name: HIDDEN.to_owned(),
         pid: None,
+        uid: None,
         adapter: None,
         collector: None,
         page: None,
@@ -145,7 +148,9 @@ fn nest(flat: Vec<(Option<Id>, Principal)>) -> Vec<Principal> {
 mod tests {
     use super::*;
     use plimsoll_wire::checks;
-    use plimsoll_wire::messages::{Kind, Order, Priority, Refaults, Statistics, Weight};
+    use plimsoll_wire::messages::{
+        Kind, Order, Priority, Refaults, Revocations, Statistics, Weight,
+    };
     use plimsoll_wire::page::Level;
 
     #[test]
@@ -194,6 +199,7 @@ mod tests {
             id: u64::MAX,
             name: "\"".repeat(checks::MAX_NAME),
             pid: Some(u32::MAX),
+            uid: Some(u32::MAX),
             kind: Kind::Process,
             adapter: Some("a".repeat(checks::MAX_ADAPTER)),
             weight: Weight::MOST.get(),
@@ -214,6 +220,13 @@ mod tests {
                 anon_ns: most,
                 swappiness: Some(200),
             }),
+            revocations: Revocations {
+                asked: u64::MAX,
+                paged_out: u64::MAX,
+                taken: u64::MAX,
+                bound: u64::MAX,
+                missed: u64::MAX,
+            },
             level: Level::Critical,
             live: most,
             collections: most,

@@ -16,6 +16,7 @@
 //! | `sim` | `plimsoll sim` |
 //! | `together` | `plimsoll together` |
 //! | `model` | what `sim` and `together` share |
+//! | `watching` | `plimsoll metrics`, `plimsoll events` |
 
 mod adapter;
 mod check;
@@ -28,6 +29,7 @@ mod pin;
 pub mod sim;
 pub mod together;
 pub mod trace;
+mod watching;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
@@ -39,6 +41,7 @@ pub use pin::Pin;
 pub use sim::Sim;
 pub use together::Together;
 pub use trace::Trace;
+pub use watching::{Events, Metrics};
 
 use crate::size::{most, most_or_none};
 use clap::{Args, Parser, Subcommand};
@@ -92,6 +95,8 @@ impl Cli {
             Command::Top(args) => &args.at,
             Command::Ps(args) => &args.at,
             Command::Explain(args) => &args.at,
+            Command::Metrics(args) => &args.at,
+            Command::Events(args) => &args.at,
             Command::Set(args) => &args.at,
             Command::Map(args) => &args.at,
             Command::Doctor(args) => &args.at,
@@ -125,6 +130,10 @@ pub enum Command {
     Ps(Ps),
     /// Tell why a principal may use as much as it may, who has the rest, and what would help
     Explain(Explain),
+    /// Print or serve the broker's numbers for Prometheus
+    Metrics(Metrics),
+    /// Follow what happens: who joins, owes, pays, has memory taken, and leaves
+    Events(Events),
     /// Change a principal's weight, priority, maximum or parent
     Set(Set),
     /// Show where the memory of programs is: by area and state, resident, swapped or cached

@@ -31,7 +31,8 @@ fn the_brokers_socket_is_for_commands_that_ask_it() {
     command.build();
     for sub in command.get_subcommands() {
         let asks = [
-            "run", "adopt", "top", "ps", "explain", "set", "map", "doctor", "broker",
+            "run", "adopt", "top", "ps", "explain", "metrics", "events", "set", "map", "doctor",
+            "broker",
         ]
         .contains(&sub.get_name());
         let has = sub

@@ -148,7 +148,7 @@ impl<'a> Progress<'a> {
             .zip(args.watch)
             .map(|(time, pause)| time / pause + 1);
         Progress {
-            line: Line::new(args.watch.is_none()),
+            line: Line::on_terminal(args.watch.is_none()),
             file: args.html.as_deref().filter(|file| *file != Path::new("-")),
             most: args.count.into_iter().chain(timed).min(),
         }

@@ -320,7 +320,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(window: Duration) -> Progress {
         Progress {
-            line: Line::new(false),
+            line: Line::on_terminal(false),
             window,
             started: Instant::now(),
         }

@@ -131,15 +131,21 @@ impl Progress {
         let weight = counts.fold(self.weight, u64::saturating_add);
         let part = (weight as f64 / self.all.max(1) as f64).min(1.0);
         let (done, count, elapsed) = (self.done, self.count, self.begun.elapsed());
-        self.line.show(|| words(done, count, part, elapsed));
+        let bar = self.line.is_drawn().then(|| bar(part));
+        let bar = bar.unwrap_or_default();
+        self.line.show(|| bar + &words(done, count, part, elapsed));
     }
 }
 
-/// The line: a bar, and about how long it will still take, once something was simulated.
-fn words(done: usize, count: usize, part: f64, elapsed: Duration) -> String {
+/// A bar, for a terminal.
+fn bar(part: f64) -> String {
     let full = ((BAR as f64 * part) as usize).min(BAR);
-    let bar = "#".repeat(full) + &"-".repeat(BAR - full);
-    let mut line = format!("[{bar}] {done} of {count} simulations");
+    format!("[{}{}] ", "#".repeat(full), "-".repeat(BAR - full))
+}
+
+/// How many are done, and about how long it will still take, once something was simulated.
+fn words(done: usize, count: usize, part: f64, elapsed: Duration) -> String {
+    let mut line = format!("{done} of {count} simulations");
     if part > 0.0 {
         let left = elapsed.as_secs_f64() * (1.0 - part).max(0.0) / part;
         line += &match left {
@@ -157,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_line_tells_how_long_it_will_take() {
-        let line = |done, part, seconds| words(done, 40, part, Duration::from_secs(seconds));
+        let line =
+            |done, part, seconds| bar(part) + &words(done, 40, part, Duration::from_secs(seconds));
         assert_eq!(
             line(0, 0.0, 9),
             "[------------------------] 0 of 40 simulations"

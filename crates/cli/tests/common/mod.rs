@@ -5,6 +5,7 @@
 pub mod ground;
 pub mod mapped;
 pub mod nobody;
+pub mod prometheus;
 
 use plimsoll_client::{Connection, Socket};
 use plimsoll_wire::messages::{Listing, Principal};

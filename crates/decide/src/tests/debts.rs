@@ -78,6 +78,33 @@ fn without_a_cgroup_paging_out_goes_on() {
     );
 }
 
+/// Each action against a principal is counted once, and none is forgotten when the principal goes.
+#[test]
+fn what_is_asked_and_taken_is_counted_and_stays_counted() {
+    let mut bench = Bench::new(1000 * MIB);
+    let good = bench.add(&new("good"), 300 * MIB);
+    let bad = bench.add(&new("bad"), 650 * MIB);
+    let actions = bench.ticks(100, Nanos::millis(50));
+    let count = |wanted: fn(&Action) -> bool| actions.iter().filter(|a| wanted(a)).count() as u64;
+    let counts = bench.core.figures(bad).expect("is registered").revocations;
+    assert_eq!(
+        (counts.paged_out, counts.taken),
+        (
+            count(|action| matches!(action, Action::PageOut { .. })),
+            count(|action| matches!(action, Action::Take { .. }))
+        )
+    );
+    assert!(
+        counts.bound > 0 && counts.asked == 1 && counts.missed == 1,
+        "{counts:?}"
+    );
+    let others = bench.core.figures(good).expect("is registered").revocations;
+    assert_eq!((others.paged_out, others.taken, others.bound), (0, 0, 0));
+    assert_eq!(bench.core.revocations(), counts.plus(others));
+    bench.core.remove(bad).expect("is registered");
+    assert_eq!(bench.core.revocations(), counts.plus(others));
+}
+
 #[test]
 fn only_the_debtor_climbs_the_ladder_and_is_let_down_again() {
     let mut bench = Bench::new(1000 * MIB);
