@@ -255,8 +255,8 @@ pub struct SensedDomain {
     pub capacity: Bytes,
     /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
     pub used: Bytes,
-    /// The most pages of files that `used` contains. What the principals use beyond that is on the kernel's
-    /// inactive list, and cannot be dropped at no cost all the same.
+    /// The most pages of files that `used` contains. Those that the principals use beyond that are on the
+    /// kernel's inactive list, and cannot be dropped at no cost all the same.
     pub files: Bytes,
     /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,

@@ -191,11 +191,11 @@ impl Domain {
         if let Some((at, machine)) = self.told.filter(|(at, _)| now - *at < MACHINE_LASTS)
             && self.reads + 1 < READS_PER_SCAN
             && let Ok(reading) = self.read_groups(&machine)
+            && self.binding.is_some()
+            && room_of(&machine, now - at) > reading.room()
         {
-            if self.binding.is_some() && room_of(&machine, now - at) > reading.room() {
-                self.reads += 1;
-                return Ok(reading);
-            }
+            self.reads += 1;
+            return Ok(reading);
         }
         self.read()
     }

@@ -320,10 +320,10 @@ pub struct Segment {
 pub struct Segments {
     /// Shared mappings of memory: tmpfs, memfd, shared anonymous memory.
     pub memory: Vec<Segment>,
-    /// Pages of files on all other file systems, in shared and in private mappings. What a process wrote
-    /// to in a private mapping is its own, and not among them.
+    /// Pages of files on all other file systems, in shared and in private mappings. Pages that a process
+    /// wrote to in a private mapping are its own, and not among them.
     pub files: Vec<Segment>,
-    /// Of the whole process.
+    /// Sums of the whole process.
     pub whole: Estimate,
 }
 
@@ -460,7 +460,7 @@ mod tests {
         let found = schedule.read(second(15), Nanos::ZERO, Estimate::default());
         assert_eq!(found.window, second(14));
         assert_eq!(schedule.due(), second(201), "it costs a second in 200");
-        // Whoever does not look in the middle is not held up.
+        // A reader that does not look in the middle is not held up.
         schedule.cleared(second(20), Nanos::ZERO);
         assert_eq!(schedule.step(second(26)), Step::Half);
         schedule.undivided();

@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) struct Part {
     /// The user's group.
     id: Id,
-    /// What is accounted to it and its descendants.
+    /// Memory that is accounted to it and its descendants.
     holds: Subtree,
     /// Use of the other users' groups under that limit, as far as it is not counted in
     /// this group's domain; `None` where it was not sensed.

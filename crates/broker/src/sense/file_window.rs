@@ -1,5 +1,5 @@
-//! What one process uses of the files that it maps, by the windows of its working set: the bits are cleared,
-//! and read in the middle and at the end of the window.
+//! Pages that one process uses of the files that it maps, by the windows of its working set: the bits are
+//! cleared, and read in the middle and at the end of the window.
 
 use plimsoll_kernel::Result;
 use plimsoll_kernel::process::Process;
@@ -18,9 +18,10 @@ pub(super) fn key_of(file: smaps::FileKey) -> FileKey {
 
 /// Most files of one process that are examined, those with the most resident pages first.
 const MAX_FILES: usize = 64;
-/// A file of which a process has fewer pages resident is not examined.
+/// A file is not examined if a process has fewer of its pages resident.
 pub(super) const WORTHWHILE: Bytes = Bytes::mib(4);
-/// What a process uses of a file.
+
+/// Pages of a file, as one process uses them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileUse {
     /// Mapped pages that are resident.
@@ -36,9 +37,9 @@ pub(super) struct FileUse {
 /// The files of one process. Belongs to its probe.
 #[derive(Debug, Default)]
 pub(super) struct FileWindow {
-    /// What it touched in the first half of this window; `None` if nobody looked.
+    /// Touched in the first half of this window; `None` if nobody looked.
     half: Option<BTreeMap<FileKey, Bytes>>,
-    /// What it used in the last window.
+    /// Used in the last window.
     pub(super) uses: BTreeMap<FileKey, FileUse>,
 }
 

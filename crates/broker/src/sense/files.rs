@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 /// The accounts of files. Belongs to the sampling thread.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// Who uses which file, and the largest part of it that a process has resident.
+    /// The users of each file, and the largest part of it that a process has resident.
     users: BTreeMap<FileKey, (Bytes, Vec<User>)>,
     /// The memory that each principal pays.
     pays: HashMap<Id, Bytes>,

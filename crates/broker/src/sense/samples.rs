@@ -161,6 +161,7 @@ pub(super) fn probes_of<'a>(
     let keys = subject.processes.iter();
     keys.filter_map(move |key| probes.get(key))
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

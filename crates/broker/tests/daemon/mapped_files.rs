@@ -62,7 +62,7 @@ impl Mapper {
         }
     }
 
-    /// What it is charged beside its own memory, MiB.
+    /// Its charge beside its own memory, MiB.
     fn charged(&self, control: &mut Client) -> f64 {
         let uses = control.find(self.id).expect("listed")["uses"].as_f64();
         let process = Process::open(self.program.pid()).expect("it runs");

@@ -13,18 +13,18 @@
 use super::Portion;
 use plimsoll_unit::Bytes;
 
-/// What one principal uses of a file.
+/// A principal, and its use of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct User {
     /// The principal.
     pub principal: u64,
     /// Number of its processes that have pages of the file mapped.
     pub processes: u32,
-    /// What the busiest of them touches again and again.
+    /// Touched again and again by the busiest of them.
     pub uses: Bytes,
     /// Processes of nobody that have the same pages mapped, on average over the pages.
     pub strangers: f64,
-    /// What the principal pays.
+    /// Memory that the principal pays.
     pub pays: Bytes,
 }
 
@@ -34,8 +34,8 @@ pub fn touched_again(half: Bytes, whole: Bytes) -> Bytes {
     (half * 2 - whole).min(half)
 }
 
-/// Processes beyond the `known` ones that map the same pages, on average over the pages, of a file of which
-/// a process has `resident` bytes mapped, `proportional` by its part of each page.
+/// Processes beyond the `known` ones that map the same pages of a file, on average over the pages. One
+/// process has `resident` bytes mapped, `proportional` by its part of each page.
 pub fn strangers(resident: Bytes, proportional: Bytes, known: u32) -> f64 {
     let mappers = resident.0 as f64 / proportional.0.max(1) as f64;
     (mappers - f64::from(known)).max(0.0)
@@ -68,7 +68,7 @@ pub fn divide(users: &mut [User], portions: &[Portion]) {
     }
 }
 
-/// What all principals together use of a file, without the strangers' part.
+/// Memory that all principals together use of a file, without the strangers' part.
 fn in_use(users: &[User]) -> Bytes {
     let most = users.iter().map(|user| user.uses).max();
     let processes = users.iter().map(|user| f64::from(user.processes)).sum();
