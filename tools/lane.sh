@@ -23,10 +23,10 @@ lane=pressed
 apart=()
 guests=()
 case $suite in
-  runtimes/* | cli/java | cli/record | map/hotspot) lane=java ;;
+  runtimes/* | cli/java | lab/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
   c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;
-  cli/broker | cli/map | cli/pin | cli/sweep) lane=quiet ;;
+  cli/broker | cli/map | cli/pin | lab/sweep) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
@@ -70,7 +70,7 @@ only() {
 case $wanted in
   every-case)
     case $suite in
-      cli/record | cli/want | jvm/real) run ;;
+      cli/want | jvm/real | lab/record) run ;;
       runtimes/adopted | runtimes/command_lines | runtimes/hotspot) run ;;
     esac
     ;;
@@ -82,7 +82,7 @@ case $wanted in
       sim/paging | sim/threads) ;;
       */plimsoll | */plimsoll[-_]* | bench/tidy | c/c) run ;;
       client/* | decide/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
-      cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together) run ;;
+      cli/broker | cli/java | cli/map | cli/run | lab/sim | lab/together) run ;;
       libgc/checked | libgc/malformed | libgc/turns) run ;;
     esac
     ;;

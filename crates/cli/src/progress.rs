@@ -15,14 +15,14 @@ const FIRST: Duration = Duration::from_secs(1);
 
 /// The line, on standard error; nothing is shown where that is no terminal.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     is_terminal: bool,
     last: Option<Instant>,
 }
 
 impl Line {
     /// A line for the standard error of this process, unless it is to be silent.
-    pub(crate) fn new(silent: bool) -> Line {
+    pub fn new(silent: bool) -> Line {
         Line {
             is_terminal: !silent && std::io::stderr().is_terminal(),
             last: None,
@@ -30,7 +30,7 @@ impl Line {
     }
 
     /// Shows what `words` makes, unless the line was written a moment ago.
-    pub(crate) fn show(&mut self, words: impl FnOnce() -> String) {
+    pub fn show(&mut self, words: impl FnOnce() -> String) {
         let soon = self.last.is_some_and(|last| last.elapsed() < PACE);
         if !self.is_terminal || soon {
             return;
@@ -42,7 +42,7 @@ impl Line {
     }
 
     /// Takes the line away.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if self.last.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
             let _ = std::io::stderr().flush();
@@ -51,7 +51,7 @@ impl Line {
 }
 
 /// Does something, and meanwhile shows how far it is, from a second on.
-pub(crate) fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
+pub fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
     let mut line = Line::new(false);
     if !line.is_terminal {
         return work();
