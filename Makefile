@@ -104,7 +104,7 @@ docs: ## the book, in docs/book
 install: build ## into PREFIX (/usr/local)
 	tools/install.sh $(DESTDIR)$(PREFIX)
 
-dist: ## packages (deb, rpm), tarball, image, sums and bill of materials, in dist; the same bytes for a commit
+dist: ## packages (deb, rpm), tarball, image, sums, bill of materials: the same bytes for a commit
 	@tools/setup.sh dist
 	packaging/dist.sh
 	packaging/check.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what packaging/dist.sh made: packaging/check.sh [DIRECTORY] (dist when absent), or, with --elf FILE...,
-# only these programs and libraries. Fails when
+# Checks what packaging/dist.sh made: packaging/check.sh [DIRECTORY] (dist when absent); or only these
+# programs and libraries: packaging/check.sh --elf FILE... Fails when
 # - a program or library needs a symbol of a C library after 2.34 (Debian 12 has 2.36, RHEL 9 and Amazon Linux
 #   2023 have 2.34), or a library that our packages do not name;
 # - it names a path of this machine;
@@ -16,11 +16,12 @@ fault() { printf 'check: %s\n' "$*" >&2; faults=$((faults + 1)); }
 
 # elf FILE NAME: checks a program or library.
 elf() {
-  local version library
+  local version library names
   for version in $(objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sort -Vu); do
     version=${version#GLIBC_}
-    [ "$(printf '%s\n' "$version" $newest | sort -V | tail -n 1)" = $newest ] ||
-      fault "$2 needs $(objdump -T "$1" | grep "GLIBC_$version)" | awk '{ print $NF }' | tr '\n' ' ')of glibc $version"
+    [ "$(printf '%s\n' "$version" $newest | sort -V | tail -n 1)" != $newest ] || continue
+    names=$(objdump -T "$1" | awk -v version="(GLIBC_$version)" 'index($0, version) { print $NF }')
+    fault "$2 needs glibc $version: "$names
   done
   for library in $(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }'); do
     [[ $library =~ $libraries ]] || fault "$2 needs $library, which no package names"

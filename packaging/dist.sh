@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes in dist/ what is handed out: packaging/dist.sh [KIND...], of tarball, deb, rpm, image and sbom (all of
-# them when absent). `make dist` calls it. The same commit gives the same bytes: times are those of the commit,
-# names are sorted, and no path of this machine is in a binary.
+# Makes in dist/ what is handed out: packaging/dist.sh [KIND...], of tarball, deb, rpm, image and sbom (all
+# of them when absent). `make dist` calls it. The same commit gives the same bytes: times are those of the
+# commit, names are sorted, and no path of this machine is in a binary.
 # OUT=DIR is written to instead of dist; BINARIES=DIR has the binaries, which are else built here;
 # COMPRESSION=0..9 of Debian's packages, for tests.
 set -euo pipefail
@@ -28,9 +28,9 @@ fail() { printf 'dist: %s\n' "$*" >&2; exit 1; }
 
 # Builds the binaries without the paths of this checkout and of cargo's sources.
 build() {
-  local paths="--remap-path-prefix=$PWD=/plimsoll --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-  RUSTFLAGS="${RUSTFLAGS:-} $paths" \
-    CFLAGS="${CFLAGS:-} -ffile-prefix-map=$PWD=/plimsoll -ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+  local cargo=${CARGO_HOME:-$HOME/.cargo}
+  RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/plimsoll --remap-path-prefix=$cargo=/cargo" \
+    CFLAGS="${CFLAGS:-} -ffile-prefix-map=$PWD=/plimsoll -ffile-prefix-map=$cargo=/cargo" \
     cargo build --locked --profile dist $(printf -- '-p plimsoll-%s ' cli broker lab libgc c) \
     -p plimsoll-agent-jvm -p plimsoll-agent-libgc -p plimsoll-agent-tracer
 }
@@ -96,19 +96,20 @@ tarball() {
 
 # deb PACKAGE: one package of Debian.
 deb() {
-  local root=$work/deb/$1 doc=$work/deb/$1/usr/share/doc/$1 kind
+  local root=$work/deb/$1 doc=$work/deb/$1/usr/share/doc/$1 kind from
   mkdir -p "$root/DEBIAN" "$doc"
   files "$work/debian" "lib/$machine-linux-gnu" "$1" | tar -C "$work/debian" -c -T - | tar -C "$root" -x
   cp packaging/copyright "$doc/copyright"
   notices | gzip -n9 >"$doc/THIRD-PARTY.gz"
   gzip -n9 <CHANGELOG.md >"$doc/changelog.gz"
-  for kind in postinst prerm postrm; do
-    [ ! -e "packaging/packages/$1.$kind" ] || install -m 755 "packaging/packages/$1.$kind" "$root/DEBIAN/$kind"
+  for kind in postinst prerm postrm triggers shlibs; do
+    from=packaging/packages/$1.$kind
+    [ ! -e "$from" ] || install -m "$([ -x "$from" ] && echo 755 || echo 644)" "$from" "$root/DEBIAN/$kind"
   done
-  for kind in triggers shlibs; do
-    [ ! -e "packaging/packages/$1.$kind" ] || install -m 644 "packaging/packages/$1.$kind" "$root/DEBIAN/$kind"
-  done
-  (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+  (
+    cd "$root"
+    find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums
+  )
   [ ! -d "$root/etc" ] || (cd "$root" && find etc -type f -printf '/%p\n' | sort >DEBIAN/conffiles)
   {
     printf 'Package: %s\nSource: plimsoll\nVersion: %s\nArchitecture: %s\n' "$1" "$version-1" "$debian"
@@ -142,7 +143,7 @@ rpms() {
   done
   dated "$work/rpm"
   rpmbuild -bb --quiet --define "_topdir $work/rpmbuild" --define "_rpmdir $out" \
-    --define '_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm' --define "version $version" \
+    --define '_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm' --define "version $version" \
     --define "stage $work/rpm" --define "lists $work/lists" --define '_buildhost reproducible' \
     --define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' \
     --define '_binary_payload w6.xzdio' --define "_prefix /usr" packaging/plimsoll.spec
@@ -165,5 +166,6 @@ if wanted deb; then for name in $(packages); do deb "$name"; done; fi
 if wanted rpm; then staged "$work/rpm" lib64; rpms; fi
 if wanted image; then image; fi
 if wanted sbom; then packaging/inventory.py sbom "$version" >"$out/plimsoll-$version.cdx.json"; fi
-(cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
-(cd "$out" && ls -l -- *)
+cd "$out"
+find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS
+ls -l -- *

@@ -3,8 +3,8 @@
 
 image.py ROOT ARCHIVE VERSION REVISION
 
-The image has the files below ROOT, the C library and what else the programs load, from this machine, and a table
-of users. It has no shell and no package manager.
+The image has the files below ROOT, the C library and what else the programs load, from this machine, and a
+table of users. It has no shell and no package manager.
 """
 
 import gzip
@@ -53,7 +53,7 @@ def contents(root):
         if name.endswith((".a", ".pc")):
             continue
         found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes()
-    programs = [str(root / "usr/bin" / name) for name in os.listdir(root / "usr/bin")]
+    programs = [str(root / name) for name in found if name.startswith("usr/bin/")]
     for path in sorted({path for program in programs for path in libraries(program)}):
         found[path.lstrip("/")] = pathlib.Path(path).read_bytes()
         if text := licence(path):
@@ -96,7 +96,8 @@ def main(root, archive, version, revision):
     def blob(kind, data):
         digest = hashlib.sha256(data).hexdigest()
         blobs[f"blobs/sha256/{digest}"] = data
-        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(data)}
+        media = f"application/vnd.oci.image.{kind}"
+        return {"mediaType": media, "digest": f"sha256:{digest}", "size": len(data)}
 
     plain = layer(pathlib.Path(root))
     config = {

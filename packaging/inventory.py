@@ -81,7 +81,12 @@ def sbom(version):
         "version": 1,
         "metadata": {
             "timestamp": time,
-            "component": {"type": "application", "bom-ref": "plimsoll", "name": "plimsoll", "version": version},
+            "component": {
+                "type": "application",
+                "bom-ref": "plimsoll",
+                "name": "plimsoll",
+                "version": version,
+            },
         },
         "components": [component(package) for package, _ in crates],
         "dependencies": [
@@ -112,7 +117,7 @@ def notices():
             if file.is_file()
         )
         for file in files or [None]:
-            text = file.read_text("utf-8", "replace").strip() if file else "(its licence is named, not included)"
+            text = file.read_text("utf-8", "replace").strip() if file else "(it has no file of its licence)"
             texts.setdefault(text, []).append(name)
     for text, names in sorted(texts.items(), key=lambda item: item[1]):
         print("=" * 78, *dict.fromkeys(names), "", text, "", sep="\n")

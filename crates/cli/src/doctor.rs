@@ -1,14 +1,22 @@
 //! `plimsoll doctor`: what this kernel and our rights allow, what each missing capability costs,
 //! and whether a broker answers.
 //!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `capability` | a capability of the kernel, as probed |
+//! | `java`, `libgc` | the libraries for programs on HotSpot and on libgc |
+//! | `running` | programs that run now, and the free heap of each |
+//! | `verdict` | the conclusion, and advice |
+//!
 //! # The JSON contract
 //! `verdict`: `standing` (`good`, `enough` or `little`), `says`, and `helps`, a list of `what`, `gains` and
 //! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes), `domain` and `unseen`
 //! (whether limits may bind this process that it does not see); `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
-//! path) and `stalls`; `running`: `programs`, a list of `pid`, `name`, `runtime`, `resident` and `free` (bytes)
-//! and `joins` (`adopt`, `run` or `counted`), and `left_out` (how many); `libgc`: `drop_in` and
+//! path) and `stalls`; `running`: `programs`, a list of `pid`, `name`, `runtime`, `resident` and `free`
+//! (bytes) and `joins` (`adopt`, `run` or `counted`), and `left_out` (how many); `libgc`: `drop_in` and
 //! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
 //! `name`, `works`, `means`.
 

@@ -1,5 +1,5 @@
 //! `plimsoll-lab`, which has the commands that simulate and record. It is a program and a package of its own,
-//! so that who only runs programs need not install it.
+//! because nobody needs it to run programs.
 
 use crate::error::CliError;
 use crate::run::child;

@@ -295,7 +295,7 @@ fn packages(place: &Place, binaries: &Path, out: &str) -> PathBuf {
     out
 }
 
-/// What `dpkg-deb` says of a package in a folder.
+/// The answer of `dpkg-deb` about a package in a folder.
 fn told(option: &str, folder: &Path, name: &str) -> String {
     let is_it = |path: &PathBuf| {
         let file = path.file_name().unwrap_or_default().to_string_lossy();

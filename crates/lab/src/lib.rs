@@ -1,5 +1,5 @@
-//! `plimsoll-lab`: simulates threads and heaps over traces, and records such traces. `plimsoll sim`, `together`
-//! and `trace` execute it, so that who only runs programs need not install it.
+//! `plimsoll-lab`: simulates threads and heaps over traces, and records such traces. `plimsoll sim`,
+//! `together` and `trace` execute it. It is a package of its own, because nobody needs it to run programs.
 //!
 //! # Map
 //! | module | is |

@@ -1,5 +1,5 @@
-//! Programs that run now and whose memory a runtime manages, with the free heap that each keeps: memory without
-//! objects, which it could give back without a collection.
+//! Programs that run now and whose memory a runtime manages, with the free heap that each keeps: memory
+//! without objects, which it could give back without a collection.
 
 use crate::rows::shown;
 use crate::size::Human;

@@ -112,7 +112,7 @@ fn verify(args: &Verify) -> Result<u8, LabError> {
 fn head(args: &Head) -> Result<u8, LabError> {
     let trace = open(&args.trace)?;
     let (skip, most) = (args.skip, args.events);
-    let limit = |events: &mut dyn Iterator<Item = Result<(ThreadId, Event), TraceError>>| -> Result<u8, LabError> {
+    let limit = |events: &mut dyn Iterator<Item = Result<(ThreadId, Event), TraceError>>| {
         let mut out = BufWriter::new(io::stdout().lock());
         let from = usize::try_from(skip).unwrap_or(usize::MAX);
         let count = usize::try_from(most).unwrap_or(usize::MAX);
@@ -124,7 +124,7 @@ fn head(args: &Head) -> Result<u8, LabError> {
                 break;
             }
         }
-        Ok(printed(wrote.and_then(|()| out.flush()))?)
+        Ok::<u8, LabError>(printed(wrote.and_then(|()| out.flush()))?)
     };
     match args.thread {
         Some(number) => {
