@@ -38,9 +38,15 @@ build() {
 # Gives all files below a directory the time of the commit.
 dated() { find "$1" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +; }
 
+# installed DIRECTORY PREFIX LIBDIR: installs there, with a static library that has no symbols for debuggers.
+installed() {
+  DESTDIR=$1 LIBDIR=$3 BINARIES=$binaries tools/install.sh "$2" >/dev/null
+  [ ! -s "$1$2/$3/libplimsoll.a" ] || strip --strip-debug "$1$2/$3/libplimsoll.a"
+}
+
 # staged DIRECTORY LIBDIR: what is installed below /usr, for packages, with compressed man pages.
 staged() {
-  DESTDIR=$1 LIBDIR=$2 BINARIES=$binaries tools/install.sh /usr >/dev/null
+  installed "$1" /usr "$2"
   rm -r "$1/usr/share/doc"
   find "$1/usr/share/man" -type f -exec gzip -n9 {} +
   install -D -m 644 packaging/plimsoll.toml "$1/etc/plimsoll/plimsoll.toml"
@@ -87,7 +93,7 @@ notices() {
 
 tarball() {
   local name=plimsoll-$version-$machine-linux
-  DESTDIR=$work/tarball BINARIES=$binaries tools/install.sh /usr/local >/dev/null
+  installed "$work/tarball" /usr/local lib
   mv "$work/tarball/usr/local" "$work/$name"
   notices >"$work/$name/share/doc/plimsoll/THIRD-PARTY"
   tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$name" |

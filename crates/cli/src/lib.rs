@@ -126,10 +126,10 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             })
         }
         Command::Completions(args) => {
-            match lab::asked("completions", args.shell.to_string().as_ref())? {
-                true => Ok(0),
-                false => print(&man::completions(&args::Cli::command(), args.shell)),
+            if lab::asked("completions", args.shell.to_string().as_ref())? {
+                return Ok(0);
             }
+            print(&man::completions(&args::Cli::command(), args.shell))
         }
         Command::Man(args) => {
             man::write(&args.dir)?;

@@ -301,8 +301,8 @@ fn told(option: &str, folder: &Path, name: &str) -> String {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         file.starts_with(&format!("{name}_"))
     };
-    let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
-    let package = files.filter(is_it).next().unwrap();
+    let mut files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let package = files.find(is_it).unwrap();
     let output = Command::new("dpkg-deb").arg(option).arg(package).output();
     String::from_utf8(output.unwrap().stdout).unwrap()
 }
