@@ -109,7 +109,7 @@ dist: ## packages (deb, rpm), tarball, image, sums, bill of materials: the same 
 	packaging/dist.sh
 	packaging/check.sh
 
-test-packages: dist ## the packages in clean roots of Debian 12 and 13, as root; minutes, and 2 GB below .cache
+test-packages: dist ## the packages in clean roots of Debian 12 and 13, as root; 2 GB below .cache
 	packaging/test.sh
 
 clean: ## what cargo built

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tries for real, as root, what packaging/dist.sh made: packaging/test.sh [DEBIAN...] (bookworm and trixie
 # when absent). In clean roots of Debian 12 and 13: installs the packages of Debian, without a compiler, runs
-# Java under them, replaces them by a newer version while a program runs, removes and purges them, and compares
-# what is left. Then the packages of RPM in an empty root, by Debian's rpm and without dependencies, and the
-# container's image.
+# Java under them, replaces them by a newer version while a program runs, removes and purges them, and
+# compares what is left. Then the packages of RPM in an empty root, by Debian's rpm and without dependencies,
+# and the container's image.
 # The roots stay below .cache/roots, without what was tried in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,8 +27,8 @@ check() {
 
 [ "$(id -u)" = 0 ] || { echo 'skipped: the packages are tried in roots of their own, as root'; exit 0; }
 
-# within ROOT COMMAND...: runs a command with ROOT as its root, in namespaces of its own: what it leaves running
-# ends with it.
+# within ROOT COMMAND...: runs a command with ROOT as its root, in namespaces of its own: processes that it
+# leaves end with it.
 within() {
   local root=$1
   shift
@@ -53,18 +53,17 @@ clean() {
   say "making a root of Debian $1"
   rm -rf "${roots:?}/$1"
   mkdir -p "$roots/$1"
-  debootstrap --variant=minbase --include=ca-certificates "$1" "$roots/$1/root" "$mirror" >/dev/null
-  cp /etc/resolv.conf "$roots/$1/root/etc/resolv.conf"
-  cp -a "$roots/$1/root" "$roots/$1/minimal"
-  apt "$roots/$1/root" install default-jre-headless systemd procps >/dev/null
+  debootstrap --variant=minbase --include=ca-certificates "$1" "$roots/$1/whole" "$mirror" >/dev/null
+  cp /etc/resolv.conf "$roots/$1/whole/etc/resolv.conf"
+  cp -a "$roots/$1/whole" "$roots/$1/minimal"
+  apt "$roots/$1/whole" install default-jre-headless systemd procps >/dev/null
   touch "$roots/$1/complete"
 }
 
 # listed ROOT: the files there, but for what the package manager notes and caches.
 listed() {
-  (cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/cache \
-    -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./packages \) -prune -o -print |
-    sort)
+  (cd "$1" && find . -xdev -print | sort |
+    grep -vE '^\./(proc|dev|run|tmp|packages|var/cache|var/log|var/lib/apt|var/lib/dpkg)(/|$)')
 }
 
 # Without a service manager: what is needed is installed, and a program runs.
@@ -85,7 +84,7 @@ minimal() {
 # The life of the packages on a machine with systemd's files, which does not run.
 whole() {
   local root=$work/root after
-  cp -a "$roots/$1/root" "$root"
+  cp -a "$roots/$1/whole" "$root"
   listed "$root" >"$work/before"
   mkdir "$root/packages"
   cp "$dist"/*.deb "$root/packages"
@@ -121,11 +120,12 @@ whole() {
 
 # new ROOT: files that were not there before, without copies of the table of users.
 new() {
-  listed "$1" | comm -13 "$work/before" - | grep -vE '^\./etc/((passwd|group|shadow|gshadow)-|\.pwd\.lock)' || true
+  local known='^\./etc/((passwd|group|shadow|gshadow)-|\.pwd\.lock)'
+  listed "$1" | comm -13 "$work/before" - | grep -vE "$known" || true
 }
 
-# While a program runs under the broker, the packages are replaced and the broker restarts, as the package lets it
-# under systemd.
+# While a program runs under the broker, the packages are replaced and the broker restarts, as the package has
+# it under systemd.
 upgraded() {
   local next=$work/next deb=plimsoll_$version-2_$(dpkg --print-architecture).deb
   dpkg-deb -R "$dist"/plimsoll_*.deb "$next"
@@ -135,7 +135,14 @@ upgraded() {
   cat >"$2/packages/upgrade" <<'END'
 set -e
 known() { plimsoll ps --json | grep -q '"name": "kept"'; }
-soon() { for _ in $(seq 100); do "$@" && return 0; sleep 0.1; done; echo "in vain: $*"; plimsoll ps; return 1; }
+soon() {
+  for _ in $(seq 100); do
+    if "$@"; then return 0; fi
+    sleep 0.1
+  done
+  echo "in vain: $*"
+  return 1
+}
 plimsolld --system &
 broker=$!
 soon test -S /run/plimsoll/broker.sock
@@ -170,7 +177,7 @@ rpms() {
   check 'rpm: all is there as it should be' rpm --root "$root" -Va --nodeps --noscripts
   check 'rpm: erased' rpm --root "$root" -e --nodeps --noscripts \
     $(rpm --root "$root" -qa --qf '%{NAME} ')
-  # But for the database of packages, wherever this rpm has it.
+  # The database of packages stays; each rpm has it elsewhere.
   left=$(find "$root" \( -name '*rpmdb*' -o -path "$root/var" \) -prune -o ! -type d -print)
   check "rpm: nothing is left: $left" test -z "$left"
 }
