@@ -125,7 +125,7 @@ def main(root, archive, version, revision):
         "layers": [blob("layer.v1.tar+gzip", gzip.compress(plain, 9, mtime=0))],
     }
     first = blob("manifest.v1+json", json.dumps(manifest).encode())
-    first["annotations"] = {"org.opencontainers.image.ref.name": version}
+    first["annotations"] = {"org.opencontainers.image.ref.name": f"plimsoll:{version}"}
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [first]}
     blobs["index.json"] = json.dumps(index).encode()
     blobs["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
