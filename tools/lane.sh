@@ -26,7 +26,8 @@ case $suite in
   runtimes/* | cli/java | lab/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
   c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;
-  cli/broker | cli/map | cli/pin | lab/sweep) lane=quiet ;;
+  cli/broker | cli/lab | cli/map | cli/pin) lane=quiet ;;
+  lab/sim | lab/sweep | lab/together | lab/trace) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
@@ -82,7 +83,7 @@ case $wanted in
       sim/paging | sim/threads) ;;
       */plimsoll | */plimsoll[-_]* | bench/tidy | c/c) run ;;
       client/* | decide/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
-      cli/broker | cli/java | cli/map | cli/run | lab/sim | lab/together) run ;;
+      cli/broker | cli/java | cli/lab | cli/map | cli/run | lab/sim | lab/together) run ;;
       libgc/checked | libgc/malformed | libgc/turns) run ;;
     esac
     ;;
