@@ -8,7 +8,7 @@ NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-ag
 NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
 .PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize model miri docs install clean
+.PHONY: sanitize model miri docs install dist test-packages clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -103,6 +103,14 @@ docs: ## the book, in docs/book
 
 install: build ## into PREFIX (/usr/local)
 	tools/install.sh $(DESTDIR)$(PREFIX)
+
+dist: ## packages (deb, rpm), tarball, image, sums, bill of materials: the same bytes for a commit
+	@tools/setup.sh dist
+	packaging/dist.sh
+	packaging/check.sh
+
+test-packages: dist ## the packages in clean roots of Debian 12 and 13, as root; 2 GB below .cache
+	packaging/test.sh
 
 clean: ## what cargo built
 	cargo clean

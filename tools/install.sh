@@ -3,11 +3,12 @@
 #   tools/install.sh [PREFIX]                (/usr/local when absent)
 #   tools/install.sh --uninstall [PREFIX]    removes what was installed there
 # DESTDIR=DIR puts everything below DIR, for packages; BINARIES=DIR takes the binaries from DIR instead of
-# target/release.
+# target/release; LIBDIR=DIR is where distributions have libraries below PREFIX, instead of lib.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binaries=${BINARIES:-target/release}
 destdir=${DESTDIR:-}
+libdir=${LIBDIR:-lib}
 uninstall=
 if [ "${1:-}" = --uninstall ]; then
   uninstall=yes
@@ -64,6 +65,7 @@ programs() {
     [ -x "$binaries/$name" ] || fail "$binaries/$name is not there: \`make build\` first, or say BINARIES=DIR"
     put 755 "$binaries/$name" bin
   done
+  if built plimsoll-lab; then put 755 "$binaries/plimsoll-lab" bin; fi
   for name in libplimsoll_libgc.so libplimsoll_jvm.so libplimsoll_tracer.so; do
     if built "$name"; then put 755 "$binaries/$name" lib/plimsoll; fi
   done
@@ -71,14 +73,19 @@ programs() {
 
 c_library() {
   if built libplimsoll.so; then
-    put 755 "$binaries/libplimsoll.so" lib libplimsoll.so.0
-    ln -sfn libplimsoll.so.0 "$root/lib/libplimsoll.so"
-    list "$root/lib/libplimsoll.so"
+    put 755 "$binaries/libplimsoll.so" "$libdir" libplimsoll.so.0
+    ln -sfn libplimsoll.so.0 "$root/$libdir/libplimsoll.so"
+    list "$root/$libdir/libplimsoll.so"
   fi
-  if built libplimsoll.a; then put 644 "$binaries/libplimsoll.a" lib; fi
+  if built libplimsoll.a; then put 644 "$binaries/libplimsoll.a" "$libdir"; fi
   put 644 clients/c/include/plimsoll.h include
-  sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" clients/c/plimsoll.pc.in >"$work/plimsoll.pc"
-  put 644 "$work/plimsoll.pc" lib/pkgconfig
+  described clients/c/plimsoll.pc.in plimsoll.pc
+}
+
+# described TEMPLATE NAME: a file for pkg-config.
+described() {
+  sed -e "s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@VERSION@|$version|" "$1" >"$work/$2"
+  put 644 "$work/$2" "$libdir/pkgconfig"
 }
 
 # The drop-in has a directory of its own, to which LD_LIBRARY_PATH points. Beside the system's libraries every
@@ -87,8 +94,7 @@ c_library() {
 drop_in() {
   built libplimsoll_gc.so || return 0
   put 755 "$binaries/libplimsoll_gc.so" lib/plimsoll/gc libgc.so.1
-  sed -e "s|@PREFIX@|$prefix|" crates/libgc/plimsoll-gc.pc.in >"$work/plimsoll-gc.pc"
-  put 644 "$work/plimsoll-gc.pc" lib/pkgconfig
+  described crates/libgc/plimsoll-gc.pc.in plimsoll-gc.pc
 }
 
 manual() {
@@ -151,9 +157,9 @@ hints() {
     *) printf '  to find the programs:  export PATH=%s/bin:$PATH\n' "$prefix" ;;
   esac
   case $prefix in /usr | /usr/local) return 0 ;; esac
-  printf '  to build C programs:   export PKG_CONFIG_PATH=%s/lib/pkgconfig\n' "$prefix"
-  printf '  to run them:           export LD_LIBRARY_PATH=%s/lib   (or link with -Wl,-rpath,%s/lib)\n' \
-    "$prefix" "$prefix"
+  printf '  to build C programs:   export PKG_CONFIG_PATH=%s/pkgconfig\n' "$prefix/$libdir"
+  printf '  to run them:           export LD_LIBRARY_PATH=%s   (or link with -Wl,-rpath,%s)\n' \
+    "$prefix/$libdir" "$prefix/$libdir"
   if [ "$(id -u)" = 0 ]; then
     printf '  the service:           systemctl link %s/lib/systemd/system/plimsolld.{socket,service}\n' \
       "$prefix"

@@ -23,10 +23,12 @@ lane=pressed
 apart=()
 guests=()
 case $suite in
-  runtimes/* | cli/java | cli/record | map/hotspot) lane=java ;;
+  cli/java) lane=java guests=(guest::) ;;
+  runtimes/* | lab/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
   c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;
-  cli/broker | cli/map | cli/pin | cli/sweep | cli/watch) lane=quiet ;;
+  cli/broker | cli/lab | cli/map | cli/pin | cli/watch) lane=quiet ;;
+  lab/sim | lab/sweep | lab/together | lab/trace) lane=quiet ;;
   libgc/differential | libgc/follow | libgc/programs) lane=quiet ;;
   libgc/model | libgc/strangers | libgc/turns | libgc/young) lane=quiet ;;
   broker/daemon)
@@ -39,7 +41,7 @@ case $suite in
     ;;
   vm/machine) lane=quiet apart=(daemon::stalls pressure::) ;;
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
-  cli/change | cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
+  cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
   kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
 
@@ -71,7 +73,7 @@ only() {
 case $wanted in
   every-case)
     case $suite in
-      cli/record | cli/want | jvm/real) run ;;
+      cli/want | jvm/real | lab/record) run ;;
       runtimes/adopted | runtimes/command_lines | runtimes/hotspot) run ;;
     esac
     ;;
@@ -83,7 +85,8 @@ case $wanted in
       sim/paging | sim/threads) ;;
       */plimsoll | */plimsoll[-_]* | bench/tidy | c/c) run ;;
       client/* | decide/* | policy/* | sim/* | trace/* | unit/* | wire/*) run ;;
-      cli/broker | cli/java | cli/map | cli/run | cli/sim | cli/together | cli/watch) run ;;
+      cli/java) run --skip=guest:: ;;
+      cli/broker | cli/lab | cli/map | cli/run | cli/watch | lab/sim | lab/together) run ;;
       libgc/checked | libgc/malformed | libgc/turns) run ;;
     esac
     ;;

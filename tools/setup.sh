@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
-#   tools/setup.sh build | lint | test | sanitize | miri | programs | demo | bench | docs
+#   tools/setup.sh build | lint | test | sanitize | miri | programs | demo | bench | docs | dist
 # Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -290,6 +290,7 @@ case $purpose in
     compilers
     guest
     ;;
+  dist) packages python3 binutils xz-utils rpm cpio debootstrap ;;
   docs)
     if [ ! -x "$cache/bin/mdbook" ]; then
       say "building mdBook"
@@ -297,7 +298,7 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, test, sanitize, miri, programs, demo, bench or docs"
+    say "unknown purpose '$purpose': build, lint, test, sanitize, miri, programs, demo, bench, docs or dist"
     exit 2
     ;;
 esac

@@ -51,6 +51,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("plimsoll-mmtk", 3),
     ("plimsoll-libgc", 4),
     ("plimsoll-cli", 5),
+    ("plimsoll-lab", 6),
 ];
 
 fn root() -> PathBuf {
@@ -341,9 +342,9 @@ fn links(text: &str) -> Vec<String> {
 fn every_flag_is_in_the_reference() {
     let commands = root().join("docs/src/commands.md");
     let reference = std::fs::read_to_string(&commands).expect("docs/src/commands.md is there");
-    let definitions = tracked()
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("crates/cli/src/args"));
+    let definitions = tracked().into_iter().filter(|(name, _)| {
+        name.starts_with("crates/cli/src/args") || name.starts_with("crates/lab/src/args")
+    });
     let mut faults = Vec::new();
     for (name, text) in definitions {
         for flag in flags(&text) {

@@ -1,24 +1,35 @@
 //! `plimsoll doctor`: what this kernel and our rights allow, what each missing capability costs,
 //! and whether a broker answers.
 //!
+//! # Map
+//! | module | is |
+//! |---|---|
+//! | `capability` | a capability of the kernel, as probed |
+//! | `java`, `libgc` | the libraries for programs on HotSpot and on libgc |
+//! | `running` | programs that run now, and the free heap of each |
+//! | `verdict` | the conclusion, and advice |
+//!
 //! # The JSON contract
 //! `verdict`: `standing` (`good`, `enough` or `little`), `says`, and `helps`, a list of `what`, `gains` and
 //! `command`, the most useful first; `kernel`, `user` (number), `capacity` (bytes), `domain` and `unseen`
 //! (whether limits may bind this process that it does not see); `socket`,
 //! and `broker`: null, or `version`, `pid`, `principals` (how many), `budget` (bytes);
 //! `capabilities`: a list of `name`, `tier`, `best`, `works`, `needs`, `costs`; `java`: `agent` (null or a
-//! path) and `stalls`; `libgc`: `drop_in` and
+//! path) and `stalls`; `running`: `programs`, a list of `pid`, `name`, `runtime`, `resident` and `free`
+//! (bytes) and `joins` (`adopt`, `run` or `counted`), and `left_out` (how many); `libgc`: `drop_in` and
 //! `system` (null, or `path`, `version`, `error`), `adapter` (null or a path), and `tiers`, a list of
 //! `name`, `works`, `means`.
 
 mod capability;
 mod java;
 mod libgc;
+mod running;
 mod verdict;
 
 pub use capability::Found;
 pub use java::Java;
 pub use libgc::{LibGc, Library, Tier};
+pub use running::{Program, Running};
 pub use verdict::{Help, Standing, Verdict};
 
 use crate::broker_connection::Control;
@@ -58,6 +69,8 @@ pub struct Findings {
     pub java: Java,
     /// Programs on libgc.
     pub libgc: LibGc,
+    /// Programs that run now, of runtimes that are recognised.
+    pub running: Running,
 }
 
 /// A broker that answers.
@@ -119,6 +132,7 @@ pub fn examine(place: &Place) -> Findings {
         broker: listing.map(BrokerFound::from),
         java,
         libgc,
+        running: Running::examine(),
         capabilities,
     }
 }
@@ -154,7 +168,7 @@ pub fn text(findings: &Findings, width: usize) -> String {
             }
         }
     }
-    text + &findings.java.text(width) + &findings.libgc.text(width)
+    text + &findings.java.text(width) + &findings.libgc.text(width) + &findings.running.text(width)
 }
 
 /// Where we are: the kernel, the memory, the broker.
@@ -228,6 +242,7 @@ mod tests {
             ],
             java: java::tests::sample(),
             libgc: libgc::tests::sample(),
+            running: running::tests::sample(),
         }
     }
 
@@ -255,6 +270,7 @@ none  zap    zap tier
         assert_eq!(text, expected);
         assert!(rest.starts_with("java     programs"), "{rest}");
         assert!(rest.contains("\nlibgc    programs"), "{rest}");
+        assert!(rest.contains("\nrunning  programs"), "{rest}");
     }
 
     #[test]
@@ -281,6 +297,9 @@ none  zap    zap tier
         assert_eq!(value["java"]["stalls"], "delay accounting");
         assert_eq!(value["libgc"]["drop_in"]["version"], "8.2.2");
         assert_eq!(value["libgc"]["tiers"][0]["works"], true);
+        assert_eq!(value["running"]["programs"][0]["free"], 300u64 << 20);
+        assert_eq!(value["running"]["programs"][2]["joins"], "counted");
+        assert_eq!(value["running"]["left_out"], 2);
     }
 
     /// Columns of the longest name before a sentence, and more.

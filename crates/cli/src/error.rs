@@ -65,23 +65,11 @@ pub enum CliError {
     },
     #[error("{0}")]
     Pin(String),
-    #[error(transparent)]
-    Together(#[from] plimsoll_sim::together::Error),
-    #[error(transparent)]
-    Trace(#[from] plimsoll_trace::TraceError),
-    #[error("{}: no file of constants: {why}\n`plimsoll sim calibrate -o FILE` writes one", path.display())]
-    Constants { path: PathBuf, why: String },
-    #[error("{0}")]
-    Simulation(String),
     #[error(
-        "{}: {why}. It stays as it is: give another path, or put the file away", path.display()
+        "`plimsoll {0}` is in `plimsoll-lab`, which is not installed: install the package plimsoll-lab, or \
+             put the program beside plimsoll or into PATH"
     )]
-    Place { path: PathBuf, why: String },
-    #[error(
-        "{}: {source}. What was simulated before is kept: make room, and give the same command again",
-        path.display()
-    )]
-    NotKept { path: PathBuf, source: io::Error },
+    NoLab(String),
     #[error("{0}")]
     Usage(String),
 }
@@ -106,7 +94,7 @@ impl CliError {
     }
 
     /// Wraps the error of a system call that should not fail.
-    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> CliError {
+    pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> CliError {
         move |source| CliError::System {
             what,
             source: source.into(),
@@ -114,7 +102,7 @@ impl CliError {
     }
 
     /// Wraps an error on a path.
-    pub(crate) fn path<E: Into<io::Error>>(path: impl Into<PathBuf>) -> impl FnOnce(E) -> CliError {
+    pub fn path<E: Into<io::Error>>(path: impl Into<PathBuf>) -> impl FnOnce(E) -> CliError {
         move |source| CliError::Path {
             path: path.into(),
             source: source.into(),

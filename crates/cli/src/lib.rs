@@ -21,10 +21,11 @@
 //! | [`json`] | JSON that is safe to print on a terminal |
 //! | [`ps`], [`explain`], [`set`], [`top`], [`map`], [`pin`] | the commands of those names |
 //! | [`metrics`], [`events`] | the commands of those names |
-//! | [`sim`], [`together`], [`trace`], [`doctor`], [`man`] | the commands of those names |
+//! | [`doctor`], [`man`] | the commands of those names |
+//! | [`lab`] | `plimsoll-lab`, which has the commands that simulate and record |
 //! | [`run`], [`adopt`] | programs under the broker |
-//! | `output`, `progress` | files that appear when they are complete; a line that shows how far we are |
-//! | `terminal_text` | the width of a terminal, lines broken between words |
+//! | [`output`], [`progress`] | files that appear when they are complete; a line that shows how far we are |
+//! | [`terminal_text`] | the width of a terminal, lines broken between words |
 //! | [`own_broker`] | finding a broker, starting one |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
@@ -38,30 +39,28 @@ pub mod events;
 pub mod explain;
 mod group;
 pub mod json;
+pub mod lab;
 mod lever_keys;
 pub mod man;
 pub mod map;
 pub mod metrics;
-mod output;
+pub mod output;
 pub mod own_broker;
 pub mod own_cgroup;
 pub mod pin;
 pub mod programs;
-mod progress;
+pub mod progress;
 pub mod ps;
 pub mod rows;
 pub mod run;
 pub mod set;
-pub mod sim;
 pub mod size;
-mod terminal_text;
-pub mod together;
+pub mod terminal_text;
 pub mod top;
-pub mod trace;
 
 use args::{Cli, Command};
 use broker_connection::Control;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use error::CliError;
 use output::{print, say};
 use std::path::Path;
@@ -121,9 +120,9 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
         Command::Set(args) => set::run(&mut Control::connect(&place().socket)?, args).map(|()| 0),
         Command::Map(args) => map::run(&place, args),
         Command::Pin(args) => pin::run(args),
-        Command::Sim(args) => sim::run(args),
-        Command::Together(args) => together::run(args),
-        Command::Trace(args) => trace::run(args),
+        Command::Sim(args) => Err(elsewhere("sim", args)),
+        Command::Together(args) => Err(elsewhere("together", args)),
+        Command::Trace(args) => Err(elsewhere("trace", args)),
         Command::Doctor(args) => {
             let findings = doctor::examine(&place());
             print(&if args.json {
@@ -132,8 +131,16 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
                 doctor::text(&findings, terminal_text::width())
             })
         }
-        Command::Completions(args) => print(&man::completions(args.shell)),
-        Command::Man(args) => man::write(&args.dir).map(|()| 0),
+        Command::Completions(args) => {
+            if lab::asked("completions", args.shell.to_string().as_ref())? {
+                return Ok(0);
+            }
+            print(&man::completions(&args::Cli::command(), args.shell))
+        }
+        Command::Man(args) => {
+            man::write(&args.dir)?;
+            lab::asked("man", args.dir.as_ref()).map(|_| 0)
+        }
         Command::Broker(args) => broker(args, cli.socket()),
         Command::UndoPhases(args) => {
             let notes = run::notes();
@@ -146,6 +153,12 @@ fn dispatch(cli: &Cli) -> Result<u8, CliError> {
             }
         }
     }
+}
+
+/// Becomes `plimsoll-lab`, unless that fails.
+fn elsewhere(name: &str, args: &args::Elsewhere) -> CliError {
+    let all = std::env::args_os().collect();
+    lab::become_it(name, &lab::arguments(all, args.args.len()))
 }
 
 /// Runs the broker until it leaves by itself or is told to.

@@ -6,8 +6,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::Path;
 
-/// Writes `plimsoll.1`, one `plimsoll-COMMAND.1` for each command, and one for each command below such a
-/// command.
+/// Writes `plimsoll.1`, and the pages of our commands. `plimsoll-lab` writes those of its own.
 ///
 /// # Errors
 /// When the directory cannot be made or written to.
@@ -16,7 +15,19 @@ pub fn write(dir: &Path) -> Result<(), CliError> {
     let mut command = Cli::command();
     command.build();
     write_page(command.clone(), "plimsoll", dir)?;
+    write_commands(&command, dir)
+}
+
+/// Writes one `plimsoll-COMMAND.1` for each command, and one for each command below such a command. The
+/// commands are built. Those that have no flags here are left out.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_commands(command: &clap::Command, dir: &Path) -> Result<(), CliError> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        if sub.is_disable_help_flag_set() {
+            continue;
+        }
         let name = format!("plimsoll-{}", sub.get_name());
         write_page(sub.clone(), &name, dir)?;
         for below in sub.get_subcommands() {
@@ -34,10 +45,10 @@ fn write_page(command: clap::Command, name: &str, dir: &Path) -> Result<(), CliE
     std::fs::write(&path, text).map_err(CliError::path(&path))
 }
 
-/// The completion script of a shell.
-pub fn completions(shell: Shell) -> String {
+/// The completion script of a shell, for these commands of `plimsoll`.
+pub fn completions(all: &clap::Command, shell: Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut shown_commands(), "plimsoll", &mut text);
+    clap_complete::generate(shell, &mut shown_commands(all), "plimsoll", &mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
     match shell {
         Shell::Bash => text + BASH_NAMES,
@@ -57,8 +68,7 @@ pub fn completions(shell: Shell) -> String {
 }
 
 /// The commands without those that are hidden: the completions of a shell show all that they get.
-fn shown_commands() -> clap::Command {
-    let all = Cli::command();
+fn shown_commands(all: &clap::Command) -> clap::Command {
     let shown = all
         .get_subcommands()
         .filter(|sub| !sub.is_hide_set())
@@ -112,6 +122,7 @@ _plimsoll_names() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::COMMANDS;
 
     #[test]
     fn every_command_has_a_page_with_all_its_flags() {
@@ -119,7 +130,8 @@ mod tests {
         write(dir.path()).unwrap();
         let mut command = Cli::command();
         command.build();
-        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let ours = |sub: &&clap::Command| !sub.is_hide_set() && !COMMANDS.contains(&sub.get_name());
+        for sub in command.get_subcommands().filter(ours) {
             let path = dir.path().join(format!("plimsoll-{}.1", sub.get_name()));
             let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-");
             let shown = sub.get_arguments().filter(|arg| !arg.is_hide_set());
@@ -130,7 +142,7 @@ mod tests {
                 );
             }
         }
-        assert!(dir.path().join("plimsoll-trace-synth.1").exists());
+        assert!(!dir.path().join("plimsoll-trace.1").exists());
         assert!(!dir.path().join("plimsoll-broker.1").exists());
         assert!(dir.path().join("plimsoll.1").exists());
     }
@@ -139,7 +151,7 @@ mod tests {
     fn every_shell_gets_a_script() {
         use clap::ValueEnum;
         for shell in Shell::value_variants() {
-            let script = completions(*shell);
+            let script = completions(&Cli::command(), *shell);
             assert!(script.contains("adopt"), "{shell}");
             assert!(
                 !script.contains("undo-phases") && !script.contains("undo__phases"),
@@ -147,7 +159,9 @@ mod tests {
             );
         }
         for (shell, times) in [(Shell::Bash, 2), (Shell::Fish, 5), (Shell::Zsh, 5)] {
-            let names = completions(shell).matches("plimsoll_names").count();
+            let names = completions(&Cli::command(), shell)
+                .matches("plimsoll_names")
+                .count();
             assert!(names >= times, "{shell}: {names}");
         }
     }

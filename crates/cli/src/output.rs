@@ -15,7 +15,7 @@ const BUFFER: usize = 256 << 10;
 /// complete, it is removed; if we are killed, it stays and can be read as far as it goes. Errors name the
 /// file that was asked for.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     part: PathBuf,
     /// Written in its place if that is no plain file, such as `/dev/null`.
@@ -24,7 +24,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn create(path: &Path) -> Result<Output, CliError> {
+    /// Begins a file at this place.
+    ///
+    /// # Errors
+    /// When it cannot be made, as with all functions here: the file is named.
+    pub fn create(path: &Path) -> Result<Output, CliError> {
         let special = path.metadata().is_ok_and(|it| !it.is_file());
         let part = if special {
             path.to_owned()
@@ -43,14 +47,14 @@ impl Output {
     }
 
     /// Waits until what was written is on the disk, for files that hold the work of hours.
-    pub(crate) fn sync(&mut self) -> Result<(), CliError> {
+    pub fn sync(&mut self) -> Result<(), CliError> {
         let flushed = self.out.flush();
         let synced = flushed.and_then(|()| self.out.get_ref().sync_all());
         synced.map_err(CliError::path(&self.path))
     }
 
     /// Puts the file in its place.
-    pub(crate) fn complete(mut self) -> Result<(), CliError> {
+    pub fn complete(mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::path(&self.path))?;
         if self.part != self.path {
             std::fs::rename(&self.part, &self.path).map_err(CliError::path(&self.path))?;
@@ -59,8 +63,8 @@ impl Output {
         Ok(())
     }
 
-    /// Replaces a file by this text, at once, so that whoever reads it sees a whole one.
-    pub(crate) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
+    /// Replaces a file by this text, at once, so that a reader sees a whole one.
+    pub fn replace(path: &Path, text: &str) -> Result<(), CliError> {
         let mut output = Output::create(path)?;
         let written = output.write_all(text.as_bytes());
         written.map_err(CliError::path(path))?;
@@ -69,18 +73,18 @@ impl Output {
 }
 
 /// Writes to standard error. Ignores errors, because nobody may read it.
-pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+pub fn say(text: std::fmt::Arguments<'_>) {
     let text = terminal_text::plainly(&text.to_string());
     let _ = writeln!(io::stderr(), "plimsoll: {text}");
 }
 
 /// Prints to standard output. Ends quietly if the reader has gone.
-pub(crate) fn print(text: &str) -> Result<u8, CliError> {
+pub fn print(text: &str) -> Result<u8, CliError> {
     printed(io::stdout().write_all(text.as_bytes()))
 }
 
 /// The result of printing to standard output. A reader that has gone is no error.
-pub(crate) fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
+pub fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::system("standard output")(error))
@@ -90,7 +94,7 @@ pub(crate) fn printed(outcome: io::Result<()>) -> Result<u8, CliError> {
 }
 
 /// Writes a whole text to this file, or to standard output where that is `-`.
-pub(crate) fn put(path: &Path, text: &str) -> Result<(), CliError> {
+pub fn put(path: &Path, text: &str) -> Result<(), CliError> {
     if path == Path::new("-") {
         print(text).map(|_| ())
     } else {
@@ -99,7 +103,7 @@ pub(crate) fn put(path: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// As [`put`], for what is written piece by piece.
-pub(crate) fn write(
+pub fn write(
     path: &Path,
     writing: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {

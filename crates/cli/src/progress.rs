@@ -26,7 +26,7 @@ enum Place {
 
 /// The line, on standard error.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     place: Place,
     begun: Instant,
     last: Option<Instant>,
@@ -34,7 +34,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// A line for work that ends, unless it is to be silent.
-    pub(crate) fn new(silent: bool) -> Line {
+    pub fn new(silent: bool) -> Line {
         Line::at(match (silent, std::io::stderr().is_terminal()) {
             (true, _) => Place::Nowhere,
             (false, true) => Place::Terminal,
@@ -43,7 +43,7 @@ impl Line {
     }
 
     /// A line for work that may last for ever: a log does not get it.
-    pub(crate) fn on_terminal(silent: bool) -> Line {
+    pub fn on_terminal(silent: bool) -> Line {
         match Line::new(silent) {
             line if line.place == Place::Terminal => line,
             _ => Line::at(Place::Nowhere),
@@ -59,12 +59,12 @@ impl Line {
     }
 
     /// Whether it is drawn, so that it may have a bar.
-    pub(crate) fn is_drawn(&self) -> bool {
+    pub fn is_drawn(&self) -> bool {
         self.place == Place::Terminal
     }
 
     /// Shows what `words` makes, unless the line was written a moment ago.
-    pub(crate) fn show(&mut self, words: impl FnOnce() -> String) {
+    pub fn show(&mut self, words: impl FnOnce() -> String) {
         self.write(Instant::now(), words, &mut std::io::stderr());
     }
 
@@ -89,7 +89,7 @@ impl Line {
     }
 
     /// Takes the line away. Those of a log stay.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if self.is_drawn() && self.last.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
             let _ = std::io::stderr().flush();
@@ -98,7 +98,7 @@ impl Line {
 }
 
 /// Does something, and meanwhile shows how far it is, from a second on.
-pub(crate) fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
+pub fn during<T>(words: impl Fn() -> String + Send, work: impl FnOnce() -> T) -> T {
     let mut line = Line::new(false);
     let (over, ends) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ pub use plimsoll_wire::size::Human;
 use plimsoll_wire::size::Size;
 
 /// Bytes with the unit as it is spelled in pictures: `812 KiB`, `15.2 MiB`.
-pub(crate) fn with_unit(bytes: u64) -> String {
+pub fn with_unit(bytes: u64) -> String {
     let short = Human(bytes).to_string();
     match short.char_indices().next_back() {
         Some((at, unit)) if unit.is_ascii_alphabetic() => format!("{} {unit}iB", &short[..at]),

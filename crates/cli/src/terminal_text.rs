@@ -11,20 +11,20 @@ const NARROWEST: u16 = 60;
 const LEAST: usize = 24;
 
 /// The width of a terminal, columns; `None` if the file is none.
-pub(crate) fn columns(file: &impl AsFd) -> Option<u16> {
+pub fn columns(file: &impl AsFd) -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(file).ok()?;
     Some(size.ws_col).filter(|&columns| columns > 0)
 }
 
 /// The width of what is written to standard output, columns.
-pub(crate) fn width() -> usize {
+pub fn width() -> usize {
     let own = columns(&std::io::stdout());
     usize::from(own.unwrap_or(USUAL_WIDTH).max(NARROWEST))
 }
 
 /// Appends `head` and the words after it as one line, broken between words where it is wider than `width`
 /// columns; the lines after it are indented by `indent`. A wider word, such as a path, has a line of its own.
-pub(crate) fn wrap(into: &mut String, head: &str, words: &str, indent: usize, width: usize) {
+pub fn wrap(into: &mut String, head: &str, words: &str, indent: usize, width: usize) {
     let indent = indent.min(width.saturating_sub(LEAST));
     into.push_str(head);
     let mut column = head.chars().count();
@@ -51,7 +51,7 @@ pub(crate) fn wrap(into: &mut String, head: &str, words: &str, indent: usize, wi
 }
 
 /// A message without the number that the standard library adds to what the system says (`(os error 2)`).
-pub(crate) fn plainly(message: &str) -> String {
+pub fn plainly(message: &str) -> String {
     const ADDED: &str = " (os error ";
     let mut plain = String::with_capacity(message.len());
     let mut rest = message;

@@ -408,15 +408,3 @@ fn who_comes_when_the_others_hold_all_gets_its_share_without_swap() {
     let _alone = alone();
     newcomer(false, 21);
 }
-
-mod guest {
-    use std::path::Path;
-
-    /// A Java program in a container without swap that becomes smaller, under version 2.
-    #[test]
-    fn a_limit_that_falls_is_followed_in_user_mode() {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let test = "a_limit_that_falls_without_swap_is_followed";
-        plimsoll_testbed::guest::run_in_user_mode("user-change", scratch, test);
-    }
-}

@@ -34,8 +34,9 @@ int main()
 }
 "#;
 
-const FILES: [(&str, u32); 21] = [
+const FILES: [(&str, u32); 22] = [
     ("bin/plimsoll", 0o755),
+    ("bin/plimsoll-lab", 0o755),
     ("bin/plimsolld", 0o755),
     ("include/plimsoll.h", 0o644),
     ("lib/libplimsoll.so.0", 0o755),
@@ -72,6 +73,15 @@ const FOR_TESTS: [&str; 10] = [
     "PLIMSOLL_WRITE_DOCS",
 ];
 
+/// Debian's packages, and in each a file that tells it from the others.
+const PACKAGES: [(&str, &str); 5] = [
+    ("plimsoll", "./usr/bin/plimsolld"),
+    ("plimsoll-lab", "./usr/lib/plimsoll/libplimsoll_tracer.so"),
+    ("plimsoll-libgc", "./usr/lib/plimsoll/gc/libgc.so.1"),
+    ("libplimsoll0", "/libplimsoll.so.0"),
+    ("libplimsoll-dev", "./usr/include/plimsoll.h"),
+];
+
 fn checkout() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.unwrap().to_owned()
@@ -88,6 +98,9 @@ fn binaries(place: &Place) -> PathBuf {
     };
     put(&own, "plimsoll");
     put(&own, "plimsolld");
+    // That of the lab's own package; here it writes no pages.
+    let lab = place.write("binaries/plimsoll-lab", "#!/bin/sh\n");
+    fs::set_permissions(lab, fs::Permissions::from_mode(0o755)).unwrap();
     for name in [
         "libplimsoll_gc.so",
         "libplimsoll_libgc.so",
@@ -267,4 +280,88 @@ fn what_was_installed_is_removed_again_and_nothing_else() {
     assert!(!prefix.join("lib/plimsoll").exists());
     let again = uninstall();
     assert!(!again.status.success() && stderr(&again).contains("nothing to remove"));
+}
+
+/// The packages of Debian, by `packaging/dist.sh`, from these binaries.
+fn packages(place: &Place, binaries: &Path, out: &str) -> PathBuf {
+    let out = place.path(out);
+    let output = Command::new(checkout().join("packaging/dist.sh"))
+        .arg("deb")
+        .env("BINARIES", binaries)
+        .env("OUT", &out)
+        .env("COMPRESSION", "0")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    out
+}
+
+/// The answer of `dpkg-deb` about a package in a folder.
+fn told(option: &str, folder: &Path, name: &str) -> String {
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        file.starts_with(&format!("{name}_"))
+    };
+    let mut files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let package = files.find(is_it).unwrap();
+    let output = Command::new("dpkg-deb").arg(option).arg(package).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn packages_share_the_files_out_and_are_the_same_each_time() {
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        return skip("there is no dpkg-deb");
+    }
+    let place = Place::new();
+    let binaries = binaries(&place);
+    // Symbols for debuggers would take most of the time, and are in no package.
+    for entry in fs::read_dir(&binaries).unwrap() {
+        let file = entry.unwrap().path();
+        if file.is_symlink() {
+            let whole = fs::canonicalize(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            let stripped = Command::new("strip")
+                .arg("-o")
+                .args([&file, &whole])
+                .status();
+            assert!(stripped.unwrap().success());
+        }
+    }
+    place.write("binaries/libplimsoll.a", "");
+    let out = packages(&place, &binaries, "one");
+    for (name, file) in PACKAGES {
+        let files = told("-c", &out, name);
+        assert!(files.lines().any(|line| line.ends_with(file)), "{files}");
+        let licence = format!("./usr/share/doc/{name}/copyright");
+        assert!(files.contains(&licence), "{files}");
+        let control = told("-f", &out, name);
+        assert!(
+            control.contains("libc6 (>= 2.34)") || name.ends_with("-dev"),
+            "{control}"
+        );
+    }
+    let about = told("-I", &out, "plimsoll");
+    assert!(
+        about.contains("conffiles") && about.contains("postinst"),
+        "{about}"
+    );
+    let again = packages(&place, &binaries, "two");
+    let sums = |out: &Path| fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums(&out), sums(&again));
+}
+
+#[test]
+fn programs_and_libraries_run_on_the_oldest_c_library_that_packages_are_for() {
+    let place = Place::new();
+    let binaries = binaries(&place);
+    let files = fs::read_dir(&binaries)
+        .unwrap()
+        .map(|it| it.unwrap().path());
+    let output = Command::new(checkout().join("packaging/check.sh"))
+        .arg("--elf")
+        .args(files.filter(|file| file.is_symlink()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
 }

@@ -45,7 +45,7 @@ fn a_program_has_one_from_its_start_to_its_end() {
         "run",
         "sh",
         "-c",
-        "cat /proc/self/cgroup > first; sleep 600",
+        "cat /proc/self/cgroup > first; exec sleep 600",
     ]);
     let pid = place.attached("sh").pid.unwrap();
     let own = own_cgroup_of(pid);

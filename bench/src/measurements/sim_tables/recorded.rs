@@ -32,7 +32,7 @@ const SOURCES: [&str; 8] = [
     "bench/programs/traced",
     "bench/src/harness",
     "bench/src/measurements/sim_tables",
-    "crates/cli/src/trace",
+    "crates/lab/src/trace",
     "crates/runtimes/src/hotspot",
     "crates/trace/src",
 ];

@@ -14,7 +14,7 @@ use std::process::Command;
 /// Sources that simulations depend on.
 const SIMULATORS: [&str; 5] = [
     "Cargo.lock",
-    "crates/cli/src",
+    "crates/lab/src",
     "crates/policy/src",
     "crates/sim/src",
     "crates/trace/src",

@@ -9,38 +9,26 @@
 //! | `lever` | a flag for each option of a lever |
 //! | `phases` | `--phases` |
 //! | `check` | names, by the broker's rules |
-//! | `number` | whole numbers |
+//! | [`number`] | numbers and sizes |
 //! | `map` | `plimsoll map` |
 //! | `pin` | `plimsoll pin` |
-//! | `trace` | `plimsoll trace` |
-//! | `sim` | `plimsoll sim` |
-//! | `together` | `plimsoll together` |
-//! | `model` | what `sim` and `together` share |
 //! | `watching` | `plimsoll metrics`, `plimsoll events` |
 
 mod adapter;
 mod check;
 mod lever;
 mod map;
-mod model;
-mod number;
+pub mod number;
 mod phases;
 mod pin;
-pub mod sim;
-pub mod together;
-pub mod trace;
 mod watching;
 
 pub use adapter::AdapterChoice;
 pub use check::check_name;
 pub use lever::LeverOptions;
 pub use map::Map;
-pub use model::Model;
 pub use phases::{LeverChoice, Phases, PhasesChoice};
 pub use pin::Pin;
-pub use sim::Sim;
-pub use together::Together;
-pub use trace::Trace;
 pub use watching::{Events, Metrics};
 
 use crate::size::{most, most_or_none};
@@ -54,14 +42,14 @@ use std::path::{Path, PathBuf};
 pub const SOCKET: &str = "PLIMSOLL_SOCKET";
 
 /// The text below the help of commands that run no program.
-const EXIT_CODES: &str = "\
+pub const EXIT_CODES: &str = "\
 Exit status:
   0    done
   1    not done; the message says why
   2    the command line is invalid";
 
 /// The text below the help of those that run one.
-const RUN_EXIT_CODES: &str = "\
+pub const RUN_EXIT_CODES: &str = "\
 Exit status:
   0    done
   1    not done: no broker, refused, or no such program; the message says which
@@ -141,11 +129,11 @@ pub enum Command {
     /// Keep file pages in memory that programs lose and read again
     Pin(Pin),
     /// Simulate the threads of a trace under schedulers and collectors
-    Sim(Sim),
+    Sim(Elsewhere),
     /// Simulate several traces in one memory, under the broker or a heap policy
-    Together(Together),
+    Together(Elsewhere),
     /// Look at, check, convert, merge or make up traces of what threads allocate and lock
-    Trace(Trace),
+    Trace(Elsewhere),
     /// Show what this kernel and your rights allow, and what each missing thing costs
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -163,11 +151,7 @@ pub enum Command {
 impl Command {
     /// Whether it runs a program of the user's, whose exit status becomes ours.
     pub fn runs_a_program(&self) -> bool {
-        match self {
-            Command::Run(_) => true,
-            Command::Trace(trace) => trace.command.is_none(),
-            _ => false,
-        }
+        matches!(self, Command::Run(_))
     }
 }
 
@@ -384,6 +368,19 @@ pub struct Doctor {
     /// The broker.
     #[command(flatten)]
     pub at: Option<At>,
+}
+
+/// A command of `plimsoll-lab`, which reads its arguments.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct Elsewhere {
+    /// The arguments of the command
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub args: Vec<OsString>,
 }
 
 /// `plimsoll completions`.

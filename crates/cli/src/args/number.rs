@@ -6,8 +6,8 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A number of a range.
-pub(super) fn within<T>(
+/// A number of a range. The error says which numbers are taken, as with the other functions here.
+pub fn within<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
@@ -27,9 +27,7 @@ where
 }
 
 /// A number without an upper bound.
-pub(super) fn from(
-    least: u64,
-) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+pub fn from(least: u64) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| {
         let number = text.trim().parse().ok().filter(|number| *number >= least);
         number.ok_or_else(|| format!("`{text}` is no whole number from {least} on"))
@@ -37,7 +35,7 @@ pub(super) fn from(
 }
 
 /// The number of a process.
-pub(super) fn pid<T: TryFrom<u32>>(text: &str) -> Result<T, String> {
+pub fn pid<T: TryFrom<u32>>(text: &str) -> Result<T, String> {
     let number = text
         .trim()
         .parse()
@@ -48,39 +46,13 @@ pub(super) fn pid<T: TryFrom<u32>>(text: &str) -> Result<T, String> {
 }
 
 /// Bytes, more than none.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     match text.parse::<Size>() {
         Ok(Size::Bytes(0)) => Err("give more than 0 bytes".into()),
         Ok(Size::Bytes(bytes)) => Ok(bytes),
         Ok(Size::Part(_)) => Err("give a size: 64M".into()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Nanoseconds, from a number with `us`, `ms` or `s`; 1 µs to 1000 s.
-pub(super) fn time(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no time: give 1us to 1000s, such as 1.14ms");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err(wrong()),
-    };
-    let nanoseconds = digits.parse::<f64>().map_err(|_| wrong())? * unit;
-    if (1e3..=1e12).contains(&nanoseconds) {
-        Ok(nanoseconds.round() as u64)
-    } else {
-        Err(wrong())
-    }
-}
-
-/// Instructions a nanosecond.
-pub(super) fn rate(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let number = number.filter(|number| (0.001..=1000.0).contains(number));
-    number
-        .ok_or_else(|| format!("`{text}` is no rate: give 0.001 to 1000 instructions a nanosecond"))
 }
 
 #[cfg(test)]
@@ -109,14 +81,5 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn times_and_rates_have_units_and_bounds() {
-        assert_eq!(time("1.14ms"), Ok(1_140_000));
-        for text in ["", "5", "0.5us", "1001s", "nanms", "-1ms", "1 ms"] {
-            assert!(time(text).is_err(), "{text}");
-        }
-        assert!(rate("0").is_err() && rate("nan").is_err() && rate("2") == Ok(2.0));
     }
 }

@@ -31,6 +31,15 @@ pub fn hear_of_ends() {
     IGNORED.store(found == libc::SIG_IGN, Ordering::Relaxed);
 }
 
+/// Becomes another program, which finds SIGCHLD as we found it. Returns only if that fails.
+pub fn replace_us(mut command: Command) -> io::Error {
+    if IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: no handler is set, and no child of ours runs.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    }
+    command.exec()
+}
+
 /// A program to start, and the place where it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {

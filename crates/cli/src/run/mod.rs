@@ -40,7 +40,7 @@ pub mod signals;
 mod steer;
 mod undo;
 
-pub(crate) use one::plainly;
+pub use one::plainly;
 pub(crate) use undo::put_back;
 
 /// Where is noted what to put back.

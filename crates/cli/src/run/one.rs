@@ -86,7 +86,7 @@ pub(super) fn run(place: &Place, args: &args::Run) -> Result<u8, CliError> {
 ///
 /// # Errors
 /// When it cannot be started.
-pub(crate) fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
+pub fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
     let heard = FORWARDED.into_iter().chain([libc::SIGTSTP]);
     let signals = Signals::block(&heard.chain(orphans::heard()).collect::<Vec<i32>>())?;
     let mut running = child::spawn(&Launch {

@@ -119,7 +119,7 @@ pub fn ours(place: &Place) -> PathBuf {
     let agent = library("libplimsoll_jvm.so");
     std::fs::create_dir_all(place.path("bin")).unwrap();
     for (from, to) in [
-        (PathBuf::from(env!("CARGO_BIN_EXE_plimsoll")), own.clone()),
+        (PathBuf::from(super::OWN), own.clone()),
         (agent, place.path("bin/libplimsoll_jvm.so")),
     ] {
         if !to.exists() && std::fs::hard_link(&from, &to).is_err() {

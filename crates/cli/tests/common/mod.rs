@@ -17,6 +17,15 @@ use std::time::{Duration, Instant};
 /// A wait that takes longer than this has failed, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The program that is tested: `plimsoll`, or `plimsoll-lab` in the tests of its package.
+pub const OWN: &str = match (
+    option_env!("CARGO_BIN_EXE_plimsoll"),
+    option_env!("CARGO_BIN_EXE_plimsoll-lab"),
+) {
+    (Some(own), _) | (None, Some(own)) => own,
+    (None, None) => panic!("cargo builds the program with its tests"),
+};
+
 pub struct Place {
     dir: tempfile::TempDir,
     started: Vec<Started>,
@@ -134,7 +143,7 @@ impl Place {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        self.program(env!("CARGO_BIN_EXE_plimsoll"), args)
+        self.program(OWN, args)
     }
 
     /// A command for another program, made as [`Place::command`] makes one for ours.

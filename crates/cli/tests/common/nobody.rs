@@ -28,7 +28,7 @@ pub fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
         .unwrap();
     open(folder.path());
     let own = folder.path().join("plimsoll");
-    copy_program(env!("CARGO_BIN_EXE_plimsoll"), &own).unwrap();
+    copy_program(super::OWN, &own).unwrap();
     let mut may = Command::new(AS_NOBODY[0]);
     let may = may
         .args(&AS_NOBODY[1..])
