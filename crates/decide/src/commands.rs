@@ -65,7 +65,10 @@ impl Core {
     /// No such principal.
     pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
         let slot = self.tree.find(id)?;
-        let bytes = smoothed_level::signed(self.tree.at(slot).sensed.uses);
+        let bytes = own(
+            self.tree.at(slot).sensed.uses,
+            self.tree.at(slot).sensed.files,
+        );
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
         self.gone = self.gone.plus(self.tree.at(slot).ladder.tally.counts);
         self.tree.remove(slot);
@@ -108,7 +111,8 @@ impl Core {
     /// Moves a node. Its bytes move from the old domains to the new ones; this does not count as
     /// growth.
     fn reparent(&mut self, slot: u32, parent: Option<u32>) {
-        let bytes = smoothed_level::signed(self.tree.at(slot).account.subtree_uses);
+        let account = &self.tree.at(slot).account;
+        let bytes = own(account.subtree_uses, account.subtree_files);
         shift_domains(&mut self.tree, &mut self.root, slot, bytes);
         self.tree.reparent(slot, parent);
         shift_domains(&mut self.tree, &mut self.root, slot, -bytes);
@@ -165,6 +169,12 @@ impl Core {
             self.tree.at_mut(slot).ladder.acted(bound);
         }
     }
+}
+
+/// The bytes of a principal that domains must be told of when it comes or goes. They follow the pages of
+/// files by themselves.
+pub(super) fn own(uses: u64, files: u64) -> i64 {
+    smoothed_level::signed(uses.saturating_sub(files))
 }
 
 /// Moves `by` bytes to the outsiders of every domain above a principal (from them when negative).

@@ -51,7 +51,7 @@ pub(super) fn wanted(node: &Node, now: Nanos) -> u64 {
                 allocation_rate: node.adapter.rhythm.demanded(rate, now),
                 ..node.adapter.collector
             };
-            let told = adaptive(&node.adapter.reported, &collector);
+            let told = adaptive(&node.reported(), &collector);
             told.max(waking(node.sensed.uses, node.trend(HORIZON)))
         }
         Kind::Process => passive(node.sensed.uses, node.trend(HORIZON)),
@@ -91,7 +91,7 @@ pub(super) fn modest(node: &Node, now: Nanos) -> u64 {
     let room =
         room(LENDING, &node.adapter.collector).filter(|_| node.adaptive && !is_new(node, now));
     room.map_or(u64::MAX, |room| {
-        floor(&node.adapter.reported, &node.adapter.collector).saturating_add(room)
+        floor(&node.reported(), &node.adapter.collector).saturating_add(room)
     })
 }
 

@@ -23,6 +23,8 @@ const RESERVE_FLOOR: Bytes = Bytes::mib(64);
 pub(super) struct Domain {
     pub(super) sensed: SensedDomain,
     flow: Flow,
+    /// Pages of files that the members use.
+    files: Bytes,
     /// Use of the outsiders.
     outsiders: Bytes,
     /// Use of the outsiders when their growth was last judged, and the number of ticks since then.
@@ -58,6 +60,8 @@ pub(super) struct Bounds {
 pub(super) struct Members {
     /// Memory that is accounted to principals.
     pub(super) uses: Bytes,
+    /// The part of it that is pages of files.
+    pub(super) files: Bytes,
     /// Number of adaptive principals that hold memory.
     pub(super) adaptive: u32,
     /// Whether a principal of the broker, in this domain or another, is giving memory back now.
@@ -68,6 +72,7 @@ impl Members {
     /// Adds the members of a nested part.
     pub(super) fn add(&mut self, below: &Members) {
         self.uses += below.uses;
+        self.files += below.files;
         self.adaptive += below.adaptive;
     }
 }
@@ -88,7 +93,8 @@ impl Domain {
     /// Updates the accounts from what was sensed and from the members.
     pub(super) fn account(&mut self, members: Members, dt: Nanos, reaction: Nanos, bounds: Bounds) {
         let capacity = self.sensed.capacity;
-        self.outsiders = self.sensed.used - members.uses;
+        self.follow_files(members.files);
+        self.outsiders = self.used() - members.uses;
         let level = self.judge(members.freeing);
         self.flow.feed(level.0, dt, TAU);
         let rate = self.flow.rate(TAU).max(0) as u64;
@@ -101,6 +107,20 @@ impl Domain {
         let taken = self.outsiders + self.expected + self.watermark;
         self.withheld = steady(self.withheld, taken, band(capacity).max(self.free() / 64));
         self.budget = (capacity - self.withheld).min(bounds.max_budget);
+    }
+
+    /// Pages of files that members begin to use were the outsiders' before, as far as they were counted, and
+    /// are so again later. That is no growth.
+    fn follow_files(&mut self, files: Bytes) {
+        let counted = |files: Bytes| signed(files.min(self.sensed.files).0);
+        self.shift(counted(self.files) - counted(files));
+        self.files = files;
+    }
+
+    /// Use as sensed, and the pages of files that the members use beyond those that are counted there. This
+    /// adds the fewest that are possible, so that none counts twice.
+    fn used(&self) -> Bytes {
+        self.sensed.used + (self.files - self.sensed.files)
     }
 
     /// Use of the outsiders, as it counts for their growth. The kernel unmaps up to 10,000
@@ -158,12 +178,12 @@ impl Domain {
 
     /// Free memory, including the reserve.
     pub(super) fn free(&self) -> Bytes {
-        self.sensed.capacity - self.sensed.used
+        self.sensed.capacity - self.used()
     }
 
     /// Memory missing from the upper half of the reserve. The lower half is there for fluctuations.
     pub(super) fn lack(&self) -> Bytes {
-        self.sensed.used + self.watermark / 2 - self.sensed.capacity
+        self.used() + self.watermark / 2 - self.sensed.capacity
     }
 
     /// Whether three quarters of the reserve are gone, or a principal waits for a good part of its
@@ -206,11 +226,11 @@ impl Domain {
     }
 
     pub(super) fn figures(&self) -> DomainFigures {
-        let SensedDomain { capacity, used, .. } = self.sensed;
+        let capacity = self.sensed.capacity;
         let reserve = self.withheld.min(capacity) - (self.outsiders + self.expected);
         DomainFigures {
             capacity: capacity.0,
-            used: used.0,
+            used: self.used().0,
             outsiders: self.outsiders.0,
             expected: self.expected.0,
             reserve: reserve.0,

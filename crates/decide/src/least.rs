@@ -58,7 +58,7 @@ impl Node {
 
     /// Bytes below which it cannot go, as far as is known; 0 otherwise.
     pub(super) fn least(&self) -> u64 {
-        let floor = self.adapter.reported.floor.unwrap_or(0);
+        let floor = self.reported().floor.unwrap_or(0);
         // A program with less than its floor did go below it.
         let has = self.sensed.uses.saturating_add(self.sensed.swapped);
         let is_true = floor - floor / PART <= has;

@@ -49,6 +49,8 @@ pub(super) struct Reported {
 pub(super) struct Account {
     /// Used by it and all below it.
     pub(super) subtree_uses: u64,
+    /// The part of it that is pages of files.
+    pub(super) subtree_files: u64,
     /// Number of adaptive principals that hold memory, itself included.
     pub(super) subtree_adaptive: u32,
     /// Bytes that it and its descendants want if nobody gives anything up.
@@ -120,6 +122,8 @@ pub(super) struct Sensed {
     pub(super) seen: bool,
     /// Bytes accounted to it.
     pub(super) uses: u64,
+    /// The part of it that is pages of files.
+    pub(super) files: u64,
     /// When that was read, on the clock of the pages.
     pub(super) read_at: Nanos,
     /// Whether the next numbers answer a release of memory.
@@ -240,6 +244,36 @@ impl Node {
         }
     }
 
+    /// The last report of its adapter. An adapter knows nothing of the part of files, which is added here.
+    pub(super) fn reported(&self) -> Reported {
+        let with_files = |bytes: Option<u64>| bytes.map(|it| it.saturating_add(self.sensed.files));
+        let reported = self.adapter.reported;
+        Reported {
+            demand: with_files(reported.demand),
+            floor: with_files(reported.floor),
+            ..reported
+        }
+    }
+
+    /// The numbers that it is told: those of memory of its own. A limit of 0 would be none.
+    pub(super) fn told(&self) -> Numbers {
+        let files = match self.origin.kind {
+            Kind::Process => self.sensed.files,
+            Kind::Group => self.account.subtree_files,
+        };
+        let numbers = self.limits.numbers;
+        let own = |bytes: u64| bytes.saturating_sub(files).max(bytes.min(1));
+        let uses = numbers.uses.saturating_sub(files);
+        Numbers {
+            limit: own(numbers.limit),
+            available: own(numbers.available),
+            owed: numbers.owed.min(uses),
+            uses,
+            share: numbers.share.saturating_sub(files),
+            ..numbers
+        }
+    }
+
     /// Time that it may need to give bytes back.
     pub(super) fn reaction(&self) -> Nanos {
         if self.adaptive {
@@ -280,8 +314,7 @@ impl Node {
 
     /// Bytes that its adapter reports that it can use; 0 if it reports none.
     pub(super) fn asks_for(&self) -> u64 {
-        self.adapter
-            .reported
+        self.reported()
             .demand
             .filter(|_| self.adaptive)
             .unwrap_or(0)

@@ -63,9 +63,13 @@ impl Core {
             } else {
                 one.uses.0
             };
+            let files = one.files.0.min(uses);
             let joins = !node.sensed.seen;
             node.sensed.seen = true;
             freeing |= node.sensed.uses > uses.saturating_add(FREED);
+            let began = smoothed_level::signed(files) - smoothed_level::signed(node.sensed.files);
+            node.sensed.flow.shift(began);
+            node.sensed.files = files;
             node.sensed.uses = uses;
             node.sensed.read_at = one.read_at;
             node.sensed.answers |= one.answers;
@@ -86,7 +90,7 @@ impl Core {
                     &mut self.tree,
                     &mut self.root,
                     slot,
-                    -smoothed_level::signed(uses),
+                    -commands::own(uses, files),
                 );
             }
         }
@@ -105,9 +109,12 @@ impl Core {
             let slot = self.tree.ordered(place);
             let node = self.tree.at_mut(slot);
             node.account.subtree_uses = node.account.subtree_uses.saturating_add(node.sensed.uses);
+            node.account.subtree_files =
+                (node.account.subtree_files).saturating_add(node.sensed.files);
             node.account.subtree_adaptive += u32::from(node.adaptive && node.sensed.uses > 0);
             let below = Members {
                 uses: Bytes(node.account.subtree_uses),
+                files: Bytes(node.account.subtree_files),
                 adaptive: node.account.subtree_adaptive,
                 freeing,
             };
@@ -123,6 +130,7 @@ impl Core {
                 Some(above) => {
                     let above = &mut self.tree.at_mut(above).account;
                     above.subtree_uses = above.subtree_uses.saturating_add(below.uses.0);
+                    above.subtree_files = above.subtree_files.saturating_add(below.files.0);
                     above.subtree_adaptive += below.adaptive;
                 }
             }
@@ -281,10 +289,10 @@ impl Core {
             for place in 0..self.tree.len() {
                 let slot = self.tree.ordered(place);
                 let node = self.tree.at_mut(slot);
-                if (node.limits.numbers.limit < node.limits.published.numbers.limit) != falls {
+                let numbers = node.told();
+                if (numbers.limit < node.limits.published.numbers.limit) != falls {
                     continue;
                 }
-                let numbers = node.limits.numbers;
                 let word = if std::mem::take(&mut node.sensed.answers) {
                     Publication::Wake
                 } else {

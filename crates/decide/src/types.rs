@@ -109,6 +109,8 @@ pub struct Settings {
 pub struct Subtree {
     /// Accounted to them.
     pub uses: u64,
+    /// Their part of pages of files, contained in `uses`.
+    pub files: u64,
     /// They may use this now.
     pub limit: u64,
 }
@@ -165,7 +167,8 @@ pub struct Figures {
     pub joined: Nanos,
     /// Its settings.
     pub settings: Settings,
-    /// Its own numbers as published; for a group, those of all its descendants together.
+    /// Its own numbers; for a group, those of all its descendants together. Unlike the published ones, they
+    /// contain its part of pages of files.
     pub numbers: Numbers,
     /// Its memory with that of its descendants.
     pub subtree: Subtree,
@@ -252,6 +255,9 @@ pub struct SensedDomain {
     pub capacity: Bytes,
     /// Use without memory that can be dropped at no cost: usage - inactive file - swap cache.
     pub used: Bytes,
+    /// The most pages of files that `used` contains. Those that the principals use beyond that are on the
+    /// kernel's inactive list, and cannot be dropped at no cost all the same.
+    pub files: Bytes,
     /// Nothing in it can be paged out: a program that exceeds the capacity is killed.
     pub cliff: bool,
 }
@@ -259,15 +265,18 @@ pub struct SensedDomain {
 impl SensedDomain {
     /// The part of a domain for one of several user groups in it: what the other groups leave
     /// unused, and at least an equal part. So only a group that exceeds its part has to pay.
-    /// `others` holds the memory accounted to each of the other groups.
+    /// `others` holds what is accounted to each of the other groups.
     #[must_use]
-    pub fn part_beside(self, others: impl Iterator<Item = Bytes> + Clone) -> SensedDomain {
+    pub fn part_beside(self, others: impl Iterator<Item = Subtree> + Clone) -> SensedDomain {
         let each = self.capacity / (1 + others.clone().count() as u64);
-        let theirs: Bytes = others.clone().sum();
-        let left_to_them = others.map(|uses| uses.min(each)).sum();
+        let files: Bytes = others.clone().map(|one| Bytes(one.files)).sum();
+        let uses = others.map(|one| Bytes(one.uses));
+        let theirs: Bytes = uses.clone().sum();
+        let left_to_them = uses.map(|uses| uses.min(each)).sum();
         SensedDomain {
             capacity: self.capacity - left_to_them,
-            used: self.used - theirs,
+            used: self.used + (files - self.files) - theirs,
+            files: self.files - files,
             ..self
         }
     }
@@ -278,8 +287,11 @@ impl SensedDomain {
 pub struct SensedPrincipal {
     /// The principal.
     pub id: Id,
-    /// Accounted to it (resident anonymous and its part of shared memory).
+    /// Accounted to it (resident anonymous, and its parts of shared memory and of files).
     pub uses: Bytes,
+    /// Its part of pages of files, contained in `uses`. Programs know only of memory of their own, so the
+    /// numbers that it is told are without this, and so is what it reports.
+    pub files: Bytes,
     /// When that was read, on the clock of the pages.
     pub read_at: Nanos,
     /// It said that it gave memory back, and was read after that: the subscribers hear what was found.

@@ -30,12 +30,10 @@ impl Core {
         self.next_id
     }
 
-    /// The numbers of one principal at the last tick; for a group, those of all its descendants
-    /// together.
+    /// The numbers that one principal is told, as of the last tick; for a group, those of all its
+    /// descendants together.
     pub fn numbers(&self, id: Id) -> Option<Numbers> {
-        self.tree
-            .slot(id)
-            .map(|slot| self.tree.at(slot).limits.numbers)
+        self.tree.slot(id).map(|slot| self.tree.at(slot).told())
     }
 
     /// All values of one principal.
@@ -112,6 +110,7 @@ impl Core {
             numbers: node.limits.numbers,
             subtree: Subtree {
                 uses: node.account.subtree_uses,
+                files: node.account.subtree_files,
                 limit: node.limits.subtree_limit,
             },
             wants: node.wants(),

@@ -31,10 +31,31 @@ pub struct Reading {
     pub anonymous: Bytes,
     /// In swap: of the group, or of the machine.
     pub swapped: Bytes,
+    /// Pages of files.
+    pub files: FilePages,
     /// The machine's swap space.
     pub swap_total: Bytes,
     /// The machine's swap space not in use.
     pub swap_free: Bytes,
+}
+
+/// Pages of files on disks and elsewhere, without tmpfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilePages {
+    /// All of them, and locked memory of other kinds.
+    pub all: Bytes,
+    /// The most of them that [`Reading::used`] can contain: those that the kernel's lists call active, that
+    /// must be written first, or that are locked.
+    pub in_use: Bytes,
+}
+
+impl FilePages {
+    fn new(inactive: Bytes, active: Bytes, dirty: Bytes, locked: Bytes) -> FilePages {
+        FilePages {
+            all: inactive + active + locked,
+            in_use: active + dirty.min(inactive) + locked,
+        }
+    }
 }
 
 impl Reading {
@@ -170,11 +191,11 @@ impl Domain {
         if let Some((at, machine)) = self.told.filter(|(at, _)| now - *at < MACHINE_LASTS)
             && self.reads + 1 < READS_PER_SCAN
             && let Ok(reading) = self.read_groups(&machine)
+            && self.binding.is_some()
+            && room_of(&machine, now - at) > reading.room()
         {
-            if self.binding.is_some() && room_of(&machine, now - at) > reading.room() {
-                self.reads += 1;
-                return Ok(reading);
-            }
+            self.reads += 1;
+            return Ok(reading);
         }
         self.read()
     }
@@ -263,6 +284,12 @@ impl Domain {
             usage: machine.total - machine.free,
             anonymous: machine.anonymous(),
             swapped,
+            files: FilePages::new(
+                machine.inactive_file,
+                machine.active_file,
+                machine.dirty,
+                machine.unevictable,
+            ),
             swap_total: machine.swap_total,
             swap_free: machine.swap_free,
         };
@@ -290,6 +317,12 @@ impl Domain {
                 used,
                 usage,
                 anonymous: Bytes(stat.inactive_anon) + Bytes(stat.active_anon),
+                files: FilePages::new(
+                    Bytes(stat.inactive_file),
+                    Bytes(stat.active_file),
+                    Bytes(stat.dirty),
+                    Bytes(stat.unevictable),
+                ),
                 ..tightest
             };
             if here.room() <= tightest.room() {

@@ -26,6 +26,8 @@ pub struct Meminfo {
     pub inactive_anon: Bytes,
     /// Anonymous memory and tmpfs, used of late.
     pub active_anon: Bytes,
+    /// Locked memory of all kinds, and the like.
+    pub unevictable: Bytes,
     /// Pages in memory that are in swap too.
     pub swap_cached: Bytes,
     /// tmpfs and shared anonymous memory.
@@ -59,6 +61,7 @@ impl Meminfo {
                 b"Active(file)" => m.active_file = value,
                 b"Inactive(anon)" => m.inactive_anon = value,
                 b"Active(anon)" => m.active_anon = value,
+                b"Unevictable" => m.unevictable = value,
                 b"SwapCached" => m.swap_cached = value,
                 b"Shmem" => m.shmem = value,
                 b"Dirty" => m.dirty = value,

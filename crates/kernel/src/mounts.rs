@@ -116,6 +116,14 @@ impl Mounts {
         known.map(|mount| &*mount.kind)
     }
 
+    /// Whether the pages of files with this device number are file pages, which the kernel drops or writes
+    /// back, and not memory. False where that is not known. Asks no file system.
+    pub fn has_file_pages(&self, device: Device) -> bool {
+        let in_memory = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs"];
+        self.kind(device)
+            .is_some_and(|kind| !in_memory.contains(&kind))
+    }
+
     fn mount_of(&self, device: Device) -> Option<&Mount> {
         self.list.get(*self.devices.get(&device)?)
     }
@@ -215,6 +223,11 @@ mod tests {
         assert_eq!(mounts.list.len(), 2);
         assert_eq!(mounts.kind((254, 0)), Some("ext4"));
         assert_eq!(mounts.kind((0, 21)), Some("proc"));
+        let pages = |device| mounts.has_file_pages(device);
+        assert!(pages((254, 0)) && !pages((0, 99)), "on a disk; not listed");
+        let overlay = b"9 8 0:50 / / rw - overlay overlay rw\n8 8 0:51 / /x rw - tmpfs none rw\n";
+        let overlay = Mounts::parse(overlay);
+        assert!(overlay.has_file_pages((0, 50)) && !overlay.has_file_pages((0, 51)));
         let own = Mounts::of(&Process::own().unwrap()).unwrap();
         assert!(!own.list.is_empty() && !own.of_others);
     }

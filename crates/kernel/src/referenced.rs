@@ -2,11 +2,13 @@
 //! (`smaps_rollup`, `smaps`). Source: kernel document `proc.rst` ("clear_refs"); exact to 0.1 %
 //! with 4 KiB pages, 2 MiB granular with huge pages.
 
+use crate::mounts::Mounts;
 use crate::process::{Process, place};
 use crate::reader::write_text;
-use crate::smaps::{self, FileKey};
+use crate::smaps::{self, Area, FileKey};
 use crate::{Error, Result};
 use plimsoll_unit::{Bytes, Nanos};
+use std::cell::OnceCell;
 
 /// How often a process is sampled, and at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,8 +51,15 @@ pub struct Estimate {
 enum Phase {
     /// Will clear at this time.
     Clear(Nanos),
-    /// Cleared at this time, at this cost. Will read one window later.
-    Read(Nanos, Nanos),
+    /// Cleared; will read at `due`.
+    Read {
+        since: Nanos,
+        due: Nanos,
+        /// Processor time so far.
+        cost: Nanos,
+        /// The middle of the window is past, or nobody wants to look there.
+        halved: bool,
+    },
 }
 
 /// Decides when to clear and when to read; pure.
@@ -69,6 +78,8 @@ pub enum Step {
     Wait,
     /// Clear the reference bits, then call [`Schedule::cleared`].
     Clear,
+    /// The window is half over. Nothing, or read them without clearing and call [`Schedule::halfway`].
+    Half,
     /// Read them, then call [`Schedule::read`].
     Read,
 }
@@ -88,22 +99,55 @@ impl Schedule {
     pub fn step(&self, now: Nanos) -> Step {
         match self.phase {
             Phase::Clear(at) if now >= at => Step::Clear,
-            Phase::Read(at, _) if now >= at + self.pace.window => Step::Read,
+            Phase::Read { due, .. } if now >= due => Step::Read,
+            Phase::Read {
+                since,
+                halved: false,
+                ..
+            } if now >= since + self.pace.window / 2 => Step::Half,
             _ => Step::Wait,
         }
     }
 
-    /// When something is due next.
+    /// When the next step is due that must not be left out.
     pub fn due(&self) -> Nanos {
         match self.phase {
             Phase::Clear(at) => at,
-            Phase::Read(at, _) => at + self.pace.window,
+            Phase::Read { due, .. } => due,
         }
     }
 
     /// Notes that the bits were cleared, and the processor time that it took.
     pub fn cleared(&mut self, now: Nanos, cost: Nanos) {
-        self.phase = Phase::Read(now, cost);
+        self.phase = Phase::Read {
+            since: now,
+            due: now + self.pace.window,
+            cost,
+            halved: false,
+        };
+    }
+
+    /// Notes that the bits were read in the middle of the window, and the processor time that it took. The
+    /// second half lasts at least as long as the first.
+    pub fn halfway(&mut self, now: Nanos, took: Nanos) {
+        if let Phase::Read {
+            since,
+            due,
+            cost,
+            halved,
+        } = &mut self.phase
+        {
+            *due = (*due).max(now + (now - *since));
+            *cost += took;
+            *halved = true;
+        }
+    }
+
+    /// Notes that nobody looks in the middle of this window.
+    fn undivided(&mut self) {
+        if let Phase::Read { halved, .. } = &mut self.phase {
+            *halved = true;
+        }
     }
 
     /// Notes that the bits were read, and the processor time that it took. The interval doubles
@@ -111,7 +155,9 @@ impl Schedule {
     /// changed. It is never so short that the cost exceeds its share.
     pub fn read(&mut self, now: Nanos, cost: Nanos, mut found: Estimate) -> Estimate {
         let (started, spent) = match self.phase {
-            Phase::Read(at, clearing) => (at, clearing + cost),
+            Phase::Read {
+                since, cost: spent, ..
+            } => (since, spent + cost),
             Phase::Clear(_) => (now, cost),
         };
         found.window = now - started;
@@ -177,9 +223,33 @@ impl Sampler {
     /// # Errors
     /// [`Error::Gone`]; [`Error::Denied`] for other users' processes.
     pub fn step(&mut self, process: &Process, now: Nanos) -> Result<Option<Estimate>> {
+        self.step_by(process, now, &mut |step| match step {
+            Step::Read => smaps::rollup(process).map(|sums| {
+                Some(Estimate {
+                    referenced: Bytes(sums.referenced),
+                    resident: Bytes(sums.rss),
+                    window: Nanos::ZERO,
+                })
+            }),
+            _ => Ok(None),
+        })
+    }
+
+    /// As [`Sampler::step`], with another way to read the bits: `read` is called with [`Step::Read`], and
+    /// before that with [`Step::Half`], where `None` says that it did not read.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]; [`Error::Denied`] for other users' processes; those of the last `read`.
+    pub fn step_by(
+        &mut self,
+        process: &Process,
+        now: Nanos,
+        read: &mut dyn FnMut(Step) -> Result<Option<Estimate>>,
+    ) -> Result<Option<Estimate>> {
         let begin = crate::clock::thread_cpu();
         let cost = || crate::clock::thread_cpu() - begin;
-        match self.schedule.step(now) {
+        let step = self.schedule.step(now);
+        match step {
             Step::Wait => Ok(None),
             Step::Clear => match clear(process) {
                 Ok(()) => {
@@ -191,13 +261,17 @@ impl Sampler {
                     Err(e)
                 }
             },
-            Step::Read => match smaps::rollup(process) {
-                Ok(sums) => {
-                    let found = Estimate {
-                        referenced: Bytes(sums.referenced),
-                        resident: Bytes(sums.rss),
-                        window: Nanos::ZERO,
-                    };
+            Step::Half => {
+                match read(step) {
+                    Ok(Some(_)) => self.schedule.halfway(now, cost()),
+                    // The window goes on without a middle.
+                    Ok(None) | Err(_) => self.schedule.undivided(),
+                }
+                Ok(None)
+            }
+            Step::Read => match read(step) {
+                Ok(found) => {
+                    let found = found.unwrap_or_default();
                     Ok(Some(self.schedule.read(now, cost(), found)))
                 }
                 Err(e) => {
@@ -221,10 +295,10 @@ pub fn clear(process: &Process) -> Result<()> {
     write_text(&place(process.pid(), "clear_refs"), b"1")
 }
 
-/// A shared segment as one process maps it. While a process maps pages for the
+/// A segment as one process maps it: a file, or shared memory. While a process maps pages for the
 /// first time, each fault maps 16 pages around it and marks them referenced too. So the referenced
 /// share shows a rate only once `rss` no longer grows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The same in every process that maps it.
     pub key: FileKey,
@@ -241,47 +315,83 @@ pub struct Segment {
     pub referenced: Bytes,
 }
 
-/// The shared segments of a process (shared mappings of files, tmpfs, shared anonymous memory).
-/// Areas of one segment are summed. Returns at most `max` segments, those with the largest resident
-/// size first.
+/// Memory that a process may share with others, by segment; the largest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// Shared mappings of memory: tmpfs, memfd, shared anonymous memory.
+    pub memory: Vec<Segment>,
+    /// Pages of files on all other file systems, in shared and in private mappings. Pages that a process
+    /// wrote to in a private mapping are its own, and not among them.
+    pub files: Vec<Segment>,
+    /// Sums of the whole process.
+    pub whole: Estimate,
+}
+
+/// The segments of a process, at most `max` of each kind. Areas of one segment are summed. Asks no file
+/// system: which devices keep files in memory is told by the list of mounts.
 ///
 /// # Errors
 /// As [`smaps::areas`].
-pub fn shared_segments(process: &Process, max: usize) -> Result<Vec<Segment>> {
-    Ok(segments_of(&smaps::areas(process, MAX_AREAS)?, max))
+pub fn segments(process: &Process, max: usize) -> Result<Segments> {
+    let areas = smaps::areas(process, MAX_AREAS)?;
+    let mounts = OnceCell::new();
+    // File systems on a disk have a major number.
+    let is_file = |key: FileKey| {
+        key.major != 0
+            || mounts
+                .get_or_init(|| Mounts::of(process).unwrap_or_default())
+                .has_file_pages((key.major, key.minor))
+    };
+    Ok(segments_of(&areas, &is_file, max))
 }
 
 /// Most areas of one process that are looked at.
 const MAX_AREAS: usize = 65_536;
 
-/// Sums the shared areas by segment; pure.
-pub fn segments_of(areas: &[smaps::Area], max: usize) -> Vec<Segment> {
-    let mut shared: Vec<&smaps::Area> = areas
-        .iter()
-        .filter(|a| a.shared_mapping && a.file.inode != 0 && !a.pinned)
-        .collect();
-    shared.sort_by_key(|a| a.file);
-    let mut segments: Vec<Segment> = Vec::new();
-    for area in shared {
-        let size = Bytes(area.addresses.end) - Bytes(area.addresses.start);
-        match segments.last_mut() {
-            Some(last) if last.key == area.file => {
-                last.size += size;
-                last.rss += Bytes(area.rss);
-                last.pss += Bytes(area.pss);
-                last.referenced += Bytes(area.referenced);
-            }
-            _ => segments.push(Segment {
-                key: area.file,
-                name: area.name.clone(),
-                size,
-                rss: Bytes(area.rss),
-                pss: Bytes(area.pss),
-                referenced: Bytes(area.referenced),
-            }),
+/// Sums areas by segment; pure. `is_file`: whether the pages of a mapped file are file pages, not memory.
+pub fn segments_of(areas: &[Area], is_file: &dyn Fn(FileKey) -> bool, max: usize) -> Segments {
+    let (mut memory, mut files) = (Vec::new(), Vec::new());
+    let mut whole = Estimate::default();
+    for area in areas {
+        whole.referenced += Bytes(area.referenced);
+        whole.resident += Bytes(area.rss);
+        if area.file.inode == 0 || area.pinned {
+            continue;
+        }
+        if is_file(area.file) {
+            files.extend((area.rss > area.anonymous).then_some(area));
+        } else if area.shared_mapping {
+            memory.push(area);
         }
     }
-    segments.sort_by_key(|s| std::cmp::Reverse(s.rss));
+    Segments {
+        memory: summed(memory, max),
+        files: summed(files, max),
+        whole,
+    }
+}
+
+fn summed(mut areas: Vec<&Area>, max: usize) -> Vec<Segment> {
+    areas.sort_by_key(|area| area.file);
+    let mut segments: Vec<Segment> = Vec::new();
+    for area in areas {
+        // In a private mapping of a file, pages that were written to are anonymous memory.
+        let shared = |bytes| Bytes(bytes) - Bytes(area.anonymous);
+        if segments.last().is_none_or(|last| last.key != area.file) {
+            segments.push(Segment {
+                key: area.file,
+                name: area.name.clone(),
+                ..Segment::default()
+            });
+        }
+        if let Some(last) = segments.last_mut() {
+            last.size += Bytes(area.size());
+            last.rss += shared(area.rss);
+            last.pss += shared(area.pss);
+            last.referenced += shared(area.referenced);
+        }
+    }
+    segments.sort_by_key(|segment| std::cmp::Reverse(segment.rss));
     segments.truncate(max);
     segments
 }
@@ -307,6 +417,10 @@ mod tests {
                     spent += cost;
                     schedule.cleared(now, cost);
                 }
+                Step::Half => {
+                    spent += cost;
+                    schedule.halfway(now, cost);
+                }
                 Step::Read => {
                     spent += cost;
                     samples += 1;
@@ -331,6 +445,30 @@ mod tests {
         let (_, restless) = run(pace, Nanos(1000), |n| (n % 2) << 29);
         assert!(idle < 20 && steady < 20, "{idle} {steady}");
         assert!(restless > 100, "{restless}");
+    }
+
+    #[test]
+    fn the_second_half_of_a_window_is_no_shorter_than_the_first() {
+        let second = Nanos::seconds;
+        let mut schedule = Schedule::new(Pace::default(), Nanos::ZERO);
+        schedule.cleared(second(1), Nanos::ZERO);
+        assert_eq!(schedule.step(second(5)), Step::Wait);
+        assert_eq!(schedule.step(second(8)), Step::Half);
+        schedule.halfway(second(8), second(1));
+        assert_eq!(schedule.step(second(14)), Step::Wait);
+        assert_eq!(schedule.step(second(15)), Step::Read);
+        let found = schedule.read(second(15), Nanos::ZERO, Estimate::default());
+        assert_eq!(found.window, second(14));
+        assert_eq!(schedule.due(), second(201), "it costs a second in 200");
+        // A reader that does not look in the middle is not held up.
+        schedule.cleared(second(20), Nanos::ZERO);
+        assert_eq!(schedule.step(second(26)), Step::Half);
+        schedule.undivided();
+        assert_eq!(schedule.step(second(29)), Step::Wait);
+        assert_eq!(schedule.step(second(30)), Step::Read);
+        let mut late = Schedule::new(Pace::default(), Nanos::ZERO);
+        late.halfway(second(9), Nanos::ZERO);
+        assert_eq!(late.step(second(9)), Step::Clear, "nothing was cleared");
     }
 
     #[test]

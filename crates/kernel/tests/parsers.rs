@@ -117,12 +117,15 @@ fn areas_know_their_file_and_segments_are_summed() {
     assert_eq!(areas[0].name, "/dev/shm/a b (deleted)");
     assert!(areas[0].shared_mapping && !areas[0].pinned && areas[1].pinned);
     assert_eq!((areas[1].swap, areas[1].locked), (12 << 10, 4 << 10));
-    let segments = segments_of(&areas, 10);
+    let segments = segments_of(&areas, &|_| false, 10).memory;
     assert_eq!(segments.len(), 1);
     assert_eq!(
         (segments[0].size, segments[0].rss, segments[0].referenced),
         (Bytes(0x2000), Bytes(36 << 10), Bytes(28 << 10))
     );
+    // On a disk it would be a file.
+    let on_disk = segments_of(&areas, &|key| key.inode == 99, 10);
+    assert_eq!((on_disk.memory, on_disk.files), (Vec::new(), segments));
     assert_eq!(parse_areas(SMAPS.as_bytes(), 1).len(), 1);
     for bad in [
         &b""[..],
@@ -265,7 +268,8 @@ fn parse_all(text: &[u8]) {
         parse_rollup(text),
     );
     let areas = parse_areas(text, 4);
-    assert!(areas.len() <= 4 && segments_of(&areas, 2).len() <= 2);
+    let segments = segments_of(&areas, &|file| file.inode % 2 == 0, 2);
+    assert!(areas.len() <= 4 && segments.memory.len() <= 2 && segments.files.len() <= 2);
     let _ = plimsoll_kernel::advise::coldest_first(&areas);
     let membership = parse_membership(text);
     let mounts = parse_mounts(text);

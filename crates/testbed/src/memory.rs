@@ -77,14 +77,24 @@ impl Memory {
     /// Maps the first `bytes` of a file for reading at random places: the kernel reads nothing ahead,
     /// and does not notice what is used of it.
     pub(crate) fn file(path: &str, bytes: u64) -> io::Result<Memory> {
+        let memory = Memory::readable(path, bytes, false)?;
+        // SAFETY: the range is the mapping just made; the advice changes no contents.
+        unsafe { madvise(memory.start.cast(), bytes as usize, Advice::Random)? };
+        Ok(memory)
+    }
+
+    /// Maps the first `bytes` of a file for reading: together with others, or `private`.
+    pub(crate) fn readable(path: &str, bytes: u64, private: bool) -> io::Result<Memory> {
         let file = std::fs::File::open(path)?;
         if file.metadata()?.len() < bytes {
             return Err(io::Error::other(format!("{path} is shorter than that")));
         }
-        let memory = Memory::of_file(&file, bytes)?;
-        // SAFETY: the range is the mapping just made; the advice changes no contents.
-        unsafe { madvise(memory.start.cast(), bytes as usize, Advice::Random)? };
-        Ok(memory)
+        let flags = if private {
+            MapFlags::PRIVATE
+        } else {
+            MapFlags::SHARED
+        };
+        Memory::of_file(&file, bytes, flags)
     }
 
     /// Maps all of a file to lock it. Nobody reads it, so that a file which becomes shorter does no
@@ -92,11 +102,11 @@ impl Memory {
     pub(crate) fn whole_file(path: &str) -> io::Result<Memory> {
         let file = std::fs::File::open(path)?;
         let bytes = file.metadata()?.len().next_multiple_of(page_size());
-        Memory::of_file(&file, bytes)
+        Memory::of_file(&file, bytes, MapFlags::SHARED)
     }
 
     /// Maps a file to read it.
-    fn of_file(file: &std::fs::File, bytes: u64) -> io::Result<Memory> {
+    fn of_file(file: &std::fs::File, bytes: u64, flags: MapFlags) -> io::Result<Memory> {
         // SAFETY: a fresh mapping of a file, placed by the kernel. It is only ever accessed with
         // volatile reads of single words; the callers see to it that the file is long enough.
         let start = unsafe {
@@ -104,7 +114,7 @@ impl Memory {
                 std::ptr::null_mut(),
                 bytes as usize,
                 ProtFlags::READ,
-                MapFlags::SHARED,
+                flags,
                 file,
                 0,
             )?

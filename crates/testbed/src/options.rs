@@ -14,7 +14,15 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> io::Result<Options> {
-        const FLAGS: [&str; 5] = ["lock", "huge", "read", "unpaced", "stream"];
+        const FLAGS: [&str; 7] = [
+            "lock",
+            "huge",
+            "read",
+            "private",
+            "untouched",
+            "unpaced",
+            "stream",
+        ];
         const VALUES: [&str; 15] = [
             "bytes",
             "rate",

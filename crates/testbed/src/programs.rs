@@ -8,9 +8,9 @@
 //!       them back at a rate, ends
 //! touch --bytes N [--part 0.3] [--every MS] [--read] [--huge]
 //!       takes N bytes and touches that part of them over and over
-//! share --path FILE --bytes N [--rate R] [--on MS --off MS]
+//! share --path FILE --bytes N [--rate R] [--on MS --off MS] [--read] [--private] [--untouched]
 //!       maps a file together with others and touches each page R times a second on average, in bursts
-//!       if asked
+//!       if asked; only for reading, in a mapping of its own, or never, if asked
 //! share --path FILE --bytes N --unpaced
 //!       the same as fast as it can; a round is as many touches as there are pages
 //! mix   --path FILE --bytes N [--part 0.5] [--stream] [--delay SECONDS]
@@ -301,7 +301,17 @@ fn share(options: &Options) -> io::Result<()> {
         options.number("off")?.unwrap_or(0.0),
     );
     let mut reporter = Reporter::new(options)?;
-    let mut memory = Memory::shared(path, bytes)?;
+    let write = !options.has("read");
+    let mut memory = if write {
+        Memory::shared(path, bytes)?
+    } else {
+        Memory::readable(path, bytes, options.has("private"))?
+    };
+    if options.has("untouched") {
+        reporter.report_now(bytes, 0, true);
+        reporter.wait(1e9, bytes, 0, true);
+        return Ok(());
+    }
     if let Some(seed) = options.number("seed")? {
         memory.state = seed as u64 | 1;
     }
@@ -310,7 +320,7 @@ fn share(options: &Options) -> io::Result<()> {
     // Touch all pages first. Otherwise a fault would map neighbours too, which would count as
     // touched.
     for at in (0..bytes).step_by(page as usize) {
-        memory.touch(at, true);
+        memory.touch(at, write);
     }
     if options.has("unpaced") {
         return share_unpaced(&mut memory, &mut reporter, bytes);
@@ -326,7 +336,7 @@ fn share(options: &Options) -> io::Result<()> {
         if !bursting || in_burst {
             for _ in done..due {
                 let at = memory.random() % pages * page;
-                memory.touch(at, true);
+                memory.touch(at, write);
             }
         }
         // Touches that fell due in a pause are not made up for.

@@ -21,7 +21,7 @@ use crate::report::statistics::{median_interval, quantile, spread};
 use crate::runner::Runner;
 use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
-use plimsoll_kernel::referenced::{clear, shared_segments};
+use plimsoll_kernel::referenced::{clear, segments};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -231,7 +231,7 @@ fn one(processes: &[Process], dose: Option<Duration>, touched: &mut Vec<f64>) ->
         }
         std::thread::sleep(WAIT);
         for process in processes {
-            let segments = shared_segments(process, SEGMENTS)?;
+            let segments = segments(process, SEGMENTS)?.memory;
             let referenced: u64 = segments.iter().map(|segment| segment.referenced.0).sum();
             touched.push(referenced as f64 / BLOCK as f64);
         }

@@ -97,6 +97,8 @@ impl Sensing {
         let all = used.abs_diff(self.used_before) > MOVED;
         self.used_before = used;
         self.sensed.clear();
+        let charged: Bytes = members.iter().map(|member| member.memory.files()).sum();
+        let file_pages = self.domain.file_pages().min(charged);
         let mut put_off = None;
         let round = members.begin_round();
         for &id in &round {
@@ -110,7 +112,9 @@ impl Sensing {
                 put_off = put_off.or(Some(id));
             }
             let answers = may && member.memory.read(now, all, member.home.as_ref());
-            let (uses, swapped) = member.memory.accounted();
+            let (own, swapped) = member.memory.accounted();
+            // The kernel may have charged pages to a cgroup outside of the domain, where they cost nothing.
+            let files = member.memory.files().part(file_pages.0, charged.0.max(1));
             let sampled = member.memory.sampled();
             let domain = member
                 .domain
@@ -118,7 +122,8 @@ impl Sensing {
                 .map(|domain| if may { domain.read() } else { domain.last() });
             self.sensed.push(SensedPrincipal {
                 id: member.id,
-                uses,
+                uses: own + files,
+                files,
                 read_at: member.memory.read_at(),
                 answers,
                 swapped,

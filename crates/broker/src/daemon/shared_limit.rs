@@ -1,7 +1,7 @@
 //! When a limit binds programs of several users, each user has a group for it. This module divides
 //! such a limit between the groups.
 
-use crate::decide::{Core, SensedPrincipal};
+use crate::decide::{Core, SensedPrincipal, Subtree};
 use crate::principals::{Member, Members};
 use crate::sense::RootDomain;
 use plimsoll_unit::Bytes;
@@ -13,8 +13,8 @@ use std::path::Path;
 pub(super) struct Part {
     /// The user's group.
     id: Id,
-    /// Accounted to it and its descendants.
-    uses: Bytes,
+    /// Memory that is accounted to it and its descendants.
+    holds: Subtree,
     /// Use of the other users' groups under that limit, as far as it is not counted in
     /// this group's domain; `None` where it was not sensed.
     beside: Option<Bytes>,
@@ -38,7 +38,7 @@ pub(super) fn divide(
     let groups = members.iter().filter(|member| limit(member).is_some());
     parts.extend(groups.map(|member| Part {
         id: member.id,
-        uses: Bytes((core.figures(member.id)).map_or(0, |figures| figures.subtree.uses)),
+        holds: (core.figures(member.id)).map_or(Subtree::default(), |figures| figures.subtree),
         beside: None,
     }));
     let of = |part: &Part| members.get(part.id).and_then(limit);
@@ -57,7 +57,7 @@ pub(super) fn divide(
 fn divide_one(groups: &mut [Part], sensed: &mut [SensedPrincipal]) {
     for at in 0..groups.len() {
         let (before, after) = (&groups[..at], &groups[at + 1..]);
-        let others = before.iter().chain(after).map(|group| group.uses);
+        let others = before.iter().chain(after).map(|group| group.holds);
         if let Ok(place) = sensed.binary_search_by_key(&groups[at].id, |one| one.id)
             && let Some(domain) = &mut sensed[place].domain
         {
@@ -78,7 +78,10 @@ mod tests {
     fn each_group_has_what_the_others_leave_and_nothing_is_allocated() {
         let part = |id, uses| Part {
             id,
-            uses: Bytes(uses),
+            holds: Subtree {
+                uses,
+                ..Subtree::default()
+            },
             beside: None,
         };
         let mut groups = [part(9, 10), part(2, 30), part(4, 100)];

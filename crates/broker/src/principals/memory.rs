@@ -80,6 +80,12 @@ impl Memory {
         self.accounted
     }
 
+    /// Pages of files that it uses and pays for, in addition.
+    #[must_use]
+    pub fn files(&self) -> Bytes {
+        self.sampled.files.min(self.figures.file_sum)
+    }
+
     /// When they were read; 0 before the first time.
     #[must_use]
     pub fn read_at(&self) -> Nanos {
@@ -127,7 +133,13 @@ impl Memory {
     /// Whether it is large enough to be sampled.
     #[must_use]
     pub fn is_worthwhile(&self) -> bool {
-        self.figures.anon.max(self.figures.shmem) >= sense::WORTHWHILE
+        let Figures {
+            anon,
+            shmem,
+            file_sum,
+            ..
+        } = self.figures;
+        anon.max(shmem).max(file_sum) >= sense::WORTHWHILE
     }
 
     /// Major faults up to `now` since it was registered.
@@ -154,7 +166,7 @@ mod tests {
         let sampled = |working_set, wanted| Sampled {
             working_set,
             wanted,
-            shared: None,
+            ..Sampled::default()
         };
         let mut memory = Memory::default();
         memory.take_over(&sampled(Some(Bytes(3)), 9));

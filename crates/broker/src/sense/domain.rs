@@ -17,6 +17,8 @@ pub struct RootDomain {
     asked: Option<PathBuf>,
     /// Values of the last successful read.
     last: SensedDomain,
+    /// All pages of files in the domain, as read last.
+    file_pages: Bytes,
     /// Whether the last read failed, which was logged then.
     failing: bool,
     /// Number of reads until the next check whether anything can be paged out.
@@ -60,6 +62,7 @@ impl RootDomain {
             domain,
             asked: cgroup.map(Path::to_path_buf),
             last,
+            file_pages: reading.files.all,
             failing: false,
             until_look: READS_PER_LOOK,
         })
@@ -70,6 +73,7 @@ impl RootDomain {
         match self.domain.read_lately() {
             Ok(reading) => {
                 self.last = sensed(&reading, self.look_for_cliff());
+                self.file_pages = reading.files.all;
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -108,6 +112,12 @@ impl RootDomain {
         self.last
     }
 
+    /// All pages of files in the domain, as read last.
+    #[must_use]
+    pub fn file_pages(&self) -> Bytes {
+        self.file_pages
+    }
+
     /// `machine`, or the path of the cgroup with the lowest limit.
     #[must_use]
     pub fn name(&self) -> String {
@@ -137,6 +147,7 @@ fn sensed(reading: &Reading, cliff: bool) -> SensedDomain {
     SensedDomain {
         capacity: reading.lowest,
         used: reading.used_of_lowest(),
+        files: reading.files.in_use,
         cliff,
     }
 }

@@ -17,11 +17,15 @@
 //! | `tree` | the processes of one principal |
 //! | `descendants` | the thread that searches for descendants |
 //! | `sampler` | the thread that samples working sets and shared memory |
+//! | `file_window` | what a process uses of each file that it maps |
+//! | `files` | divides what several principals use of a file |
 //! | `samples` | what is sampled, and how it is exchanged |
 //! | `shared` | divides what several principals map |
 
 mod descendants;
 mod domain;
+mod file_window;
+mod files;
 mod process_facts;
 mod sampler;
 mod samples;

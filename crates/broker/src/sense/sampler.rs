@@ -1,7 +1,8 @@
-//! The sampling thread: working sets by reference bits, shared memory by access frequency, and the
+//! The sampling thread: working sets and files by reference bits, shared memory by access frequency, and the
 //! processor time that programs want. Its cost is bounded as a share of one processor; an idle process is
 //! sampled less and less often.
 
+use super::file_window::FileWindow;
 use super::samples::{Exchange, Probe, Probes, Sampled, Subject, wanted};
 use super::shared::SharedMemory;
 use crate::background::{Companion, Monitor, Periodic};
@@ -13,7 +14,7 @@ use plimsoll_kernel::clock;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced::{self, Pace, Step};
 use plimsoll_kernel::sched;
-use plimsoll_unit::Nanos;
+use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl Thread {
                 self.sample();
             }
             if let Some(shared) = &mut self.shared
-                && !shared.step(&self.monitor, &self.subjects, &self.probes)
+                && !shared.step(&self.monitor, &self.subjects, &mut self.probes)
             {
                 return;
             }
@@ -176,6 +177,7 @@ impl Thread {
                         process,
                         sampler,
                         in_window: false,
+                        files: FileWindow::default(),
                         touched: None,
                         ran: None,
                         lately: None,
@@ -199,10 +201,13 @@ impl Thread {
     }
 
     fn sample(&mut self) {
+        let files = self.shared.is_some();
         for probe in self.probes.values_mut() {
             let now = clock::now();
             let clears = matches!(probe.sampler.schedule().step(now), Step::Clear);
-            match probe.sampler.step(&probe.process, now) {
+            let (window, process) = (&mut probe.files, &probe.process);
+            let read = &mut |step| window.read(process, step, files);
+            match probe.sampler.step_by(process, now, read) {
                 Ok(Some(estimate)) => {
                     probe.touched = Some(estimate.referenced);
                     probe.in_window = false;
@@ -223,7 +228,7 @@ impl Thread {
         let mut exchange = self.monitor.lock();
         let is_news = |(id, new): (&Id, &Sampled)| {
             let old = exchange.found.get(id);
-            old.is_none_or(|old| old.shared != new.shared)
+            old.is_none_or(|old| (old.shared, old.files) != (new.shared, new.files))
         };
         exchange.news = found.iter().any(is_news);
         exchange.found = found;
@@ -242,6 +247,10 @@ impl Thread {
                 .shared
                 .as_ref()
                 .and_then(|shared| shared.pays(subject.id)),
+            files: self
+                .shared
+                .as_ref()
+                .map_or(Bytes::ZERO, |shared| shared.pays_for_files(subject.id)),
         }
     }
 }

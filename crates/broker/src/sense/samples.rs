@@ -1,5 +1,6 @@
 //! The samples of principals, and the exchange of the deciding thread and the sampling thread.
 
+use super::file_window::FileWindow;
 use plimsoll_kernel::process::Process;
 use plimsoll_kernel::referenced;
 use plimsoll_kernel::sched::Ran;
@@ -30,6 +31,8 @@ pub struct Sampled {
     pub wanted: u32,
     /// Shared memory that it pays for.
     pub shared: Option<Portion>,
+    /// Pages of files that it pays for.
+    pub files: Bytes,
 }
 
 /// A principal's part of the shared memory that its processes map. It is scaled when that
@@ -83,6 +86,8 @@ pub(super) struct Probe {
     /// Its reference bits were cleared for a working set and will be read; nothing else may clear
     /// them.
     pub(super) in_window: bool,
+    /// The files that it uses, by the windows of its working set.
+    pub(super) files: FileWindow,
     /// Working set as estimated last; `None` before the first estimate.
     pub(super) touched: Option<Bytes>,
     /// Processor time of its threads at the last look, and when that was (monotonic); `None` if
@@ -148,6 +153,15 @@ pub(super) fn wanted(lately: impl Iterator<Item = Lately>) -> u32 {
 /// Sampled processes by process id and start time.
 pub(super) type Probes = HashMap<(i32, u64), Probe>;
 
+/// The sampled processes of a principal.
+pub(super) fn probes_of<'a>(
+    subject: &'a Subject,
+    probes: &'a Probes,
+) -> impl Iterator<Item = &'a Probe> {
+    let keys = subject.processes.iter();
+    keys.filter_map(move |key| probes.get(key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +183,7 @@ mod tests {
             sampler: referenced::Sampler::new(referenced::Pace::default(), Nanos::ZERO),
             process,
             in_window: false,
+            files: FileWindow::default(),
             touched: None,
             ran: None,
             lately: None,

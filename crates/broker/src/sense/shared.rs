@@ -7,12 +7,15 @@
 //!
 //! A segment with a single mapping principal is paid by it alone, each page once. (ZGC without
 //! generations maps its heap three times.)
+//!
+//! The same epochs measure how often principals use the same files (`files`).
 
-use super::samples::{Exchange, Portion, Probe, Probes, Subject, changed};
+use super::file_window::{self, FileKey, key_of};
+use super::files::Files;
+use super::samples::{Exchange, Portion, Probe, Probes, Subject, changed, probes_of};
 use crate::background::Monitor;
 use plimsoll_kernel::clock;
-use plimsoll_kernel::referenced::{Segment, clear, shared_segments};
-use plimsoll_kernel::smaps::FileKey;
+use plimsoll_kernel::referenced::{Segment, Segments, clear, segments};
 use plimsoll_policy::ownership::{Ownership, Sample, Settings};
 use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::messages::Id;
@@ -30,8 +33,6 @@ const LONGEST_SCAN: Nanos = Nanos::seconds(640);
 const SCAN_REST: u64 = 25;
 /// Ratio of the pause after an epoch to its processor time, at least.
 const REST: u64 = 500;
-/// tmpfs and shared anonymous memory have devices without a major number.
-const NO_DEVICE: u32 = 0;
 
 /// Memory that a principal holds of one segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,9 +78,11 @@ pub(super) struct SharedMemory {
     /// Decides who pays for which part of a segment.
     ownership: Ownership,
     /// The segments that were seen in the last scans.
-    segments: BTreeMap<FileKey3, Mapped>,
-    /// The number that `ownership` knows a segment by.
-    numbers: HashMap<FileKey3, u64>,
+    segments: BTreeMap<FileKey, Mapped>,
+    /// The accounts of files.
+    files: Files,
+    /// The number that `ownership` knows a segment or file by.
+    numbers: HashMap<FileKey, u64>,
     /// The number for the next new segment.
     next_number: u64,
     /// The memory that each principal pays.
@@ -90,18 +93,12 @@ pub(super) struct SharedMemory {
     epoch_at: Nanos,
 }
 
-/// [`FileKey`] in a form that can be sorted.
-type FileKey3 = (u32, u32, u64);
-
-fn key_of(file: FileKey) -> FileKey3 {
-    (file.major, file.minor, file.inode)
-}
-
 impl SharedMemory {
     pub(super) fn new() -> SharedMemory {
         SharedMemory {
             ownership: Ownership::new(Settings::default()),
             segments: BTreeMap::new(),
+            files: Files::default(),
             numbers: HashMap::new(),
             next_number: 1,
             pays: HashMap::new(),
@@ -119,13 +116,19 @@ impl SharedMemory {
         Some(Portion { pays, of, alone })
     }
 
+    /// Pages of files that a principal pays for.
+    pub(super) fn pays_for_files(&self, id: Id) -> Bytes {
+        self.files.pays(id)
+    }
+
     /// Does the work that is due. Returns `false` when the thread must end.
     pub(super) fn step(
         &mut self,
         monitor: &Monitor<Exchange>,
         subjects: &[Subject],
-        probes: &Probes,
+        probes: &mut Probes,
     ) -> bool {
+        self.files.gather(subjects, probes);
         self.forget(subjects);
         for subject in subjects {
             if self.is_due(subject) {
@@ -134,8 +137,7 @@ impl SharedMemory {
         }
         self.settle();
         let now = clock::now();
-        let any_shared = self.segments.values().any(|s| s.mappers.len() > 1);
-        if any_shared && now >= self.epoch_at && !self.epoch(monitor, subjects, probes) {
+        if now >= self.epoch_at && !self.epoch(monitor, subjects, probes) {
             return false;
         }
         self.settle();
@@ -162,10 +164,11 @@ impl SharedMemory {
 
     fn drop_unmapped(&mut self) {
         let (numbers, ownership) = (&mut self.numbers, &mut self.ownership);
-        self.segments.retain(|key, mapped| {
-            let kept = !mapped.mappers.is_empty();
-            if !kept && let Some(number) = numbers.remove(key) {
-                ownership.remove_segment(number);
+        self.segments.retain(|_, mapped| !mapped.mappers.is_empty());
+        numbers.retain(|key, number| {
+            let kept = self.segments.contains_key(key) || self.files.is_used(key);
+            if !kept {
+                ownership.remove_segment(*number);
             }
             kept
         });
@@ -174,14 +177,15 @@ impl SharedMemory {
     /// Scans the mappings of one principal.
     fn scan(&mut self, subject: &Subject, probes: &Probes) {
         let (id, cpu) = (subject.id, clock::thread_cpu());
-        let mut found: BTreeMap<FileKey3, (Bytes, Held)> = BTreeMap::new();
+        let mut found: BTreeMap<FileKey, (Bytes, Held)> = BTreeMap::new();
         let mut of = Bytes::ZERO;
         for probe in probes_of(subject, probes) {
-            of += probe
-                .process
-                .memory()
-                .map_or(Bytes::ZERO, |memory| memory.shmem);
-            for segment in segments_of(probe) {
+            let memory = probe.process.memory().unwrap_or_default();
+            of += memory.shmem;
+            if memory.shmem < WORTHWHILE {
+                continue;
+            }
+            for segment in segments_of(probe).memory {
                 let (size, held) = found.entry(key_of(segment.key)).or_default();
                 *size = segment.size.max(*size);
                 held.most = segment.rss.max(held.most);
@@ -226,8 +230,8 @@ impl SharedMemory {
         );
     }
 
-    /// Runs one epoch over the processes that map shared segments. It is postponed while the
-    /// working set of one of them is being sampled, because its bits must not be cleared then.
+    /// Runs one epoch over the processes that map shared segments or use the same files. It is postponed
+    /// while the working set of one of them is being sampled, because its bits must not be cleared then.
     fn epoch(
         &mut self,
         monitor: &Monitor<Exchange>,
@@ -239,7 +243,11 @@ impl SharedMemory {
             .values()
             .filter(|mapped| mapped.mappers.len() > 1)
             .flat_map(|mapped| mapped.mappers.keys().copied())
+            .chain(self.files.sharers())
             .collect();
+        if mappers.is_empty() {
+            return true;
+        }
         let involved: Vec<(Id, &Probe)> = processes(subjects, probes)
             .filter(|(id, _)| mappers.contains(id))
             .collect();
@@ -263,9 +271,10 @@ impl SharedMemory {
     }
 
     fn take_in(&mut self, cleared: &[(Id, &Probe, Nanos)]) {
-        let mut samples: BTreeMap<FileKey3, BTreeMap<Id, Sample>> = BTreeMap::new();
+        let mut samples: BTreeMap<FileKey, BTreeMap<Id, Sample>> = BTreeMap::new();
         for &(id, probe, since) in cleared {
-            for segment in segments_of(probe) {
+            let Segments { memory, files, .. } = segments_of(probe);
+            for segment in memory.into_iter().chain(files) {
                 let waited = clock::now() - since;
                 let of = samples.entry(key_of(segment.key)).or_default();
                 let sample = of.entry(id).or_insert(Sample {
@@ -278,10 +287,11 @@ impl SharedMemory {
             }
         }
         for (key, samples) in samples {
-            let Some(mapped) = self.segments.get(&key).filter(|m| m.mappers.len() > 1) else {
+            let mapped = self.segments.get(&key).filter(|m| m.mappers.len() > 1);
+            let shared = mapped.map(Mapped::resident);
+            let Some(resident) = shared.or_else(|| self.files.divided(&key)) else {
                 continue;
             };
-            let resident = mapped.resident();
             let next = self.next_number;
             let number = *self.numbers.entry(key).or_insert(next);
             self.next_number = self.next_number.max(number + 1);
@@ -313,6 +323,12 @@ impl SharedMemory {
                 *self.pays.entry(id).or_default() += part;
             }
         }
+        let (numbers, ownership) = (&self.numbers, &self.ownership);
+        self.files.settle(|key| {
+            numbers
+                .get(key)
+                .map_or(&[][..], |&number| ownership.portions(number))
+        });
     }
 }
 
@@ -325,22 +341,19 @@ fn processes<'a>(
         .flat_map(move |subject| probes_of(subject, probes).map(move |probe| (subject.id, probe)))
 }
 
-fn probes_of<'a>(subject: &'a Subject, probes: &'a Probes) -> impl Iterator<Item = &'a Probe> {
-    let keys = subject.processes.iter();
-    keys.filter_map(move |key| probes.get(key))
-}
-
-fn segments_of(probe: &Probe) -> Vec<Segment> {
-    let holds = probe
-        .process
-        .memory()
-        .is_ok_and(|memory| memory.shmem >= WORTHWHILE);
-    if !holds {
-        return Vec::new();
+/// The segments of a process that are worthwhile.
+fn segments_of(probe: &Probe) -> Segments {
+    let Ok(memory) = probe.process.memory() else {
+        return Segments::default();
+    };
+    if memory.shmem < WORTHWHILE && memory.file < file_window::WORTHWHILE {
+        return Segments::default();
     }
-    let mut segments = shared_segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
-    segments.retain(|segment| segment.key.major == NO_DEVICE && segment.rss >= WORTHWHILE);
-    segments
+    let mut found = segments(&probe.process, MAX_SEGMENTS).unwrap_or_default();
+    let worthwhile = |least: Bytes| move |segment: &Segment| segment.rss >= least;
+    found.memory.retain(worthwhile(WORTHWHILE));
+    found.files.retain(worthwhile(file_window::WORTHWHILE));
+    found
 }
 
 /// A random number that no program can predict.

@@ -46,6 +46,8 @@ pub struct Figures {
     pub shmem: Bytes,
     /// Resident shared memory summed over all processes.
     pub shmem_sum: Bytes,
+    /// Resident pages of files, summed over all processes.
+    pub file_sum: Bytes,
     /// Memory in swap.
     pub swap: Bytes,
     /// Number of processes.
@@ -189,6 +191,7 @@ impl Tree {
             figures.anon += memory.anon;
             figures.shmem = figures.shmem.max(memory.shmem);
             figures.shmem_sum += memory.shmem;
+            figures.file_sum += memory.file;
             figures.swap += memory.swap;
             figures.processes += 1;
         }

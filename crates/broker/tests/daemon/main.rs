@@ -12,6 +12,7 @@ mod hostile;
 mod ladder;
 mod life;
 mod load;
+mod mapped_files;
 mod pin;
 mod publish;
 mod rights;

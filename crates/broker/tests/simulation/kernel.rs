@@ -57,7 +57,7 @@ impl Kernel {
         Some(SensedDomain {
             capacity: Bytes(capacity),
             used: Bytes(self.used(domain, programs, hogs)),
-            cliff: false,
+            ..SensedDomain::default()
         })
     }
 

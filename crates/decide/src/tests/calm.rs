@@ -168,7 +168,7 @@ fn a_release_is_answered_even_if_nothing_changed() {
     let whole = SensedDomain {
         capacity: Bytes::mib(1000),
         used: Bytes::mib(100),
-        cliff: false,
+        ..SensedDomain::default()
     };
     let mut wakes = |at: u64, answers: bool| {
         let one = SensedPrincipal {

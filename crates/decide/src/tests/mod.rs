@@ -3,6 +3,7 @@
 mod calm;
 mod commands;
 mod debts;
+mod files;
 mod lending;
 mod shares;
 mod users;
@@ -53,6 +54,10 @@ struct Bench {
     wanted: Vec<(Id, u32)>,
     /// Bytes that some touched recently.
     working_sets: Vec<(Id, u64)>,
+    /// Pages of files that some use, in their uses.
+    files: Vec<(Id, u64)>,
+    /// The most pages of files in the domain's use.
+    counted_files: u64,
     /// Principals without a process.
     absent: Vec<Id>,
     /// No principal has a cgroup.
@@ -71,6 +76,8 @@ impl Bench {
             uses: Vec::new(),
             wanted: Vec::new(),
             working_sets: Vec::new(),
+            files: Vec::new(),
+            counted_files: 0,
             absent: Vec::new(),
             bare: false,
             cliff: false,
@@ -109,27 +116,23 @@ impl Bench {
             .iter()
             .map(|&(id, uses)| SensedPrincipal {
                 bare: self.bare,
-                wanted: self
-                    .wanted
-                    .iter()
-                    .find(|one| one.0 == id)
-                    .map_or(0, |one| one.1),
-                working_set: self
-                    .working_sets
-                    .iter()
-                    .find(|one| one.0 == id)
-                    .map(|one| Bytes(one.1)),
+                wanted: of(&self.wanted, id).unwrap_or(0),
+                working_set: of(&self.working_sets, id).map(Bytes),
+                files: Bytes(of(&self.files, id).unwrap_or(0)),
                 absent: self.absent.contains(&id),
                 ..sensed(id, uses)
             })
             .collect();
-        let used = self.outsiders + self.uses.iter().map(|one| one.1).sum::<u64>();
+        let sum = |all: &[(Id, u64)]| all.iter().map(|one| one.1).sum::<u64>();
+        let listed = sum(&self.files).min(self.counted_files);
+        let used = self.outsiders + sum(&self.uses) + listed - sum(&self.files);
         self.core
             .tick(
                 self.now,
                 &SensedDomain {
                     capacity: Bytes(self.capacity),
                     used: Bytes(used),
+                    files: Bytes(self.counted_files),
                     cliff: self.cliff,
                 },
                 &sensed,
@@ -144,6 +147,10 @@ impl Bench {
     fn numbers(&self, id: Id) -> Numbers {
         self.core.numbers(id).expect("is registered")
     }
+}
+
+fn of<T: Copy>(all: &[(Id, T)], id: Id) -> Option<T> {
+    all.iter().find(|one| one.0 == id).map(|one| one.1)
 }
 
 fn sensed(id: Id, uses: u64) -> SensedPrincipal {

@@ -194,12 +194,12 @@ fn a_group_with_a_cgroup_is_bounded_by_what_is_left_in_it() {
     let inside = SensedDomain {
         capacity: Bytes::mib(1000),
         used: Bytes::mib(600),
-        cliff: false,
+        ..SensedDomain::default()
     };
     let whole = SensedDomain {
         capacity: Bytes::mib(16_000),
         used: Bytes::mib(700),
-        cliff: false,
+        ..SensedDomain::default()
     };
     let seen = [
         SensedPrincipal {

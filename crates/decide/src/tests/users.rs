@@ -163,10 +163,14 @@ fn of_a_limit_that_users_share_each_has_an_equal_part_at_least() {
     let whole = SensedDomain {
         capacity: Bytes::mib(900),
         used: Bytes::mib(880),
+        files: Bytes::ZERO,
         cliff: true,
     };
     let part = |others: &[u64]| {
-        let part = whole.part_beside(others.iter().map(|&uses| Bytes::mib(uses)));
+        let part = whole.part_beside(others.iter().map(|uses| Subtree {
+            uses: uses * MIB,
+            ..Subtree::default()
+        }));
         assert!(part.cliff);
         (part.capacity.0 / MIB, part.used.0 / MIB)
     };

@@ -203,8 +203,9 @@ fn shared_segments_are_known_by_their_file() {
     let start = fast.latest(PATIENCE).unwrap().unwrap().rounds;
     fast.until(PATIENCE, |p| p.rounds >= start + 6).unwrap();
     let of = |p: &Process| {
-        referenced::shared_segments(p, 16)
+        referenced::segments(p, 16)
             .unwrap()
+            .memory
             .into_iter()
             .find(|s| s.size == Bytes(4 * MIB))
             .unwrap()

@@ -23,6 +23,8 @@
 //! by 25 % each way, so epochs drift against any fixed beat: accesses at chosen times are seen as
 //! often as accesses at random times.
 
+pub mod files;
+
 use plimsoll_unit::{Bytes, Nanos};
 
 /// Measurement of one mapper of a segment in one epoch.

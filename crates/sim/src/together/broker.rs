@@ -123,7 +123,7 @@ impl Broker {
         let domain = SensedDomain {
             capacity,
             used: room.used(),
-            cliff: false,
+            ..SensedDomain::default()
         };
         if now < self.tick_at && !self.core.glance(None, domain.used) {
             self.glance_at = now + self.core.pace().glance;

@@ -11,7 +11,7 @@
 //! | 32 | available | bytes it could have if it asked |
 //! | 40 | owed | bytes it must give back, 0 when none |
 //! | 48 | deadline | `CLOCK_MONOTONIC` ns until which it must give them back, 0 when none are owed |
-//! | 56 | uses | bytes accounted to it |
+//! | 56 | uses | bytes accounted to it; this, limit, available and share leave out its part of files |
 //! | 64 | share | its entitlement (guaranteed weighted share), bytes |
 //! | 72 | level | 0 normal, 1 warning, 2 critical |
 //! | 80 | heartbeat | `CLOCK_MONOTONIC` ns of the last publication |
