@@ -27,6 +27,7 @@
 //! | [`output`], [`progress`] | files that appear when they are complete; a line that shows how far we are |
 //! | [`terminal_text`] | the width of a terminal, lines broken between words |
 //! | [`own_broker`] | finding a broker, starting one |
+//! | [`own_cgroup`] | cgroups for programs that we start |
 //! | `descriptors`, [`error`] | descriptors that background processes close; why a command failed |
 
 pub mod adopt;

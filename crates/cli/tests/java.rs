@@ -275,8 +275,8 @@ fn what_a_program_calls_itself_prevails_where_no_person_named_it() {
 mod guest {
     use std::path::Path;
 
-    /// A Java program under cgroup version 2, steered, shown, and known to the broker that comes after a killed
-    /// one.
+    /// A Java program under cgroup version 2, steered, shown, and known to the broker that comes after a
+    /// killed one.
     #[test]
     fn a_machine_is_steered_in_user_mode() {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));

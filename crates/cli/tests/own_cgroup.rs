@@ -1,5 +1,5 @@
-//! A cgroup of its own for each program: made by `plimsoll run` under version 2, which virtual machines have, and
-//! by the broker under version 1.
+//! A cgroup of its own for each program: made by `plimsoll run` under version 2, which virtual machines have,
+//! and by the broker under version 1.
 
 mod common;
 
@@ -88,8 +88,9 @@ fn what_a_killed_run_left_goes_with_the_next_one() {
     wait_for("it is removed", || (!own.dir().exists()).then_some(()));
 }
 
-/// A program without an adapter outgrows its share in a budget while a stranger takes memory. Memory is taken from
-/// the debtor by its own cgroup, and not from its neighbour, who is of the same size and within its share.
+/// A program without an adapter outgrows its share in a budget while a stranger takes memory. Memory is taken
+/// from the debtor by its own cgroup, and not from its neighbour, who is of the same size and within its
+/// share.
 #[test]
 fn only_the_debtor_pays() {
     let Ok(_swap) = SwapFile::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Bytes::mib(512)) else {

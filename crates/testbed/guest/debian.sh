@@ -1,8 +1,8 @@
 #!/bin/sh
 # Boots Debian 12 with systemd and cgroup version 2 under user-mode Linux, and runs a script in it, as root.
 #   debian.sh WORK SCRATCH ARGUMENTS SCRIPT FILE...
-# SCRIPT and the FILEs are in the directory /files there. SCRATCH and ARGUMENTS are of no use here. It is killed
-# after GUEST_SECONDS. Exit code 77: something is missing on this machine; standard output says what.
+# SCRIPT and the FILEs are in the directory /files there. SCRATCH and ARGUMENTS are of no use here. It is
+# killed after GUEST_SECONDS. Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 script=$4
 shift 4

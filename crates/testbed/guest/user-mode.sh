@@ -3,8 +3,8 @@
 # program in it. Real Java, Guile and Node programs run there without an image. Needs root.
 #   user-mode.sh WORK SCRATCH ARGUMENTS PROGRAM
 # ARGUMENTS are those of PROGRAM, separated by blanks. SCRATCH is a directory on ext4 there, which may hold
-# swap. The rest of the file system is this machine's, and writable, but for /tmp, /run, /var/tmp and /dev/shm.
-# It is killed after GUEST_SECONDS.
+# swap. The rest of the file system is this machine's, and writable, but for /tmp, /run, /var/tmp and
+# /dev/shm. It is killed after GUEST_SECONDS.
 # Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 scratch=$2 arguments=$3 program=$4

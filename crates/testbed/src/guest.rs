@@ -1,7 +1,7 @@
-//! Machines with cgroup version 2 that boot into one of our programs: QEMU with a Debian kernel, which needs no
-//! rights, and user-mode Linux on the files of this machine, on which real Java programs run. The first has
-//! pressure stall information, `PAGEMAP_SCAN` and the multi-generational LRU; the second has none of them, and
-//! computes at the speed of the machine.
+//! Machines with cgroup version 2 that boot into one of our programs: QEMU with a Debian kernel, which needs
+//! no rights, and user-mode Linux on the files of this machine, on which real Java programs run. The first
+//! has pressure stall information, `PAGEMAP_SCAN` and the multi-generational LRU; the second has none of
+//! them, and computes at the speed of the machine.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,8 @@ pub enum Kind {
     Emulated,
     /// User-mode Linux: all files are there.
     UserMode,
-    /// The same with a Debian of its own, whose systemd runs the program, a script. Files are copied to `/files`.
+    /// The same with a Debian of its own, whose systemd runs the program, a script. Files are copied to
+    /// `/files`.
     Debian,
 }
 

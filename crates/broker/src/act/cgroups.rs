@@ -45,9 +45,9 @@ pub struct Home {
 }
 
 impl Home {
-    /// The cgroup that the user of a principal made for its process; `None` if the process is not in it. Under
-    /// version 2 only that user can make it: systemd starts nothing in the cgroups of another service, and ends
-    /// the programs in those of the broker's service when that is restarted.
+    /// The cgroup that the user of a principal made for its process; `None` if the process is not in it.
+    /// Under version 2 only that user can make it: systemd starts nothing in the cgroups of another service,
+    /// and ends the programs in those of the broker's service when that is restarted.
     ///
     /// # Errors
     /// Under version 1, where the broker makes the cgroups itself; when its limit cannot be written.
@@ -102,8 +102,8 @@ impl Home {
 }
 
 impl Drop for Home {
-    /// Lifts the limit, because its principal is gone, and removes the cgroup if the broker made it. Remaining
-    /// processes stay in the group.
+    /// Lifts the limit, because its principal is gone, and removes the cgroup if the broker made it.
+    /// Remaining processes stay in the group.
     fn drop(&mut self) {
         let Some(cgroup) = self.cgroup.take() else {
             return;

@@ -42,8 +42,8 @@ impl From<Capability> for Found {
     }
 }
 
-/// Under version 2 the cgroup of a program need not be below ours. So one is made, as `plimsoll run` makes it, and
-/// removed again.
+/// Under version 2 the cgroup of a program need not be below ours. So one is made, as `plimsoll run` makes
+/// it, and removed again.
 pub(super) fn try_own_cgroup(found: &mut [Found]) {
     let lacking = found
         .iter_mut()

@@ -1,5 +1,5 @@
-//! The way of a new program into a cgroup. The program enters by itself, before its exec. Where the kernel does
-//! not let it (it moves between cgroups whose common parent is root's: cgroup-v2.rst, "Delegation
+//! The way of a new program into a cgroup. The program enters by itself, before its exec. Where the kernel
+//! does not let it (it moves between cgroups whose common parent is root's: cgroup-v2.rst, "Delegation
 //! Containment"), it waits until systemd has moved it, for a bounded time, and else runs where it is.
 
 use super::scope::Scope;

@@ -6,8 +6,8 @@
 //! 1. our own cgroup, if it may have children with limits (version 1, or the top of the hierarchy);
 //! 2. our own cgroup, if it was made for us alone and is ours to divide (a container, a unit with
 //!    `Delegate=yes`): we move aside into a child first;
-//! 3. a scope that systemd makes and delegates to us, if our own cgroup belongs to no service and has no limit
-//!    that the programs would escape;
+//! 3. a scope that systemd makes and delegates to us, if our own cgroup belongs to no service and has no
+//!    limit that the programs would escape;
 //! 4. where no systemd divides the tree: beside our own cgroup, bound by the limit of ours.
 //!
 //! Sources: cgroup-v2.rst ("No Internal Process Constraint", "Delegation Containment"), systemd's
@@ -129,8 +129,8 @@ impl OwnCgroup {
         })
     }
 
-    /// In version 2 a group with processes has no limited children, so this one is made beside ours. What we
-    /// make there bears our name, and nothing else is changed there.
+    /// In version 2 a group with processes has no limited children, so this one is made beside ours, under a
+    /// name of ours. Nothing else is changed there.
     fn beside(own: &Cgroup, name: &str) -> Option<OwnCgroup> {
         let parent = own.parent().ok().flatten()?;
         sweep::sweep(parent.dir());

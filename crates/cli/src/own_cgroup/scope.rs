@@ -46,8 +46,8 @@ pub(super) fn is_delegated(dir: &Path) -> bool {
     marked || is_top_of_ours(dir)
 }
 
-/// Whether a cgroup is ours and the one above is not: the system's manager made it for us, or a container's. (All
-/// cgroups below the manager of a user are that user's, also those that it has not delegated.)
+/// Whether a cgroup is ours and the one above is not: the system's manager made it for us, or a container's.
+/// (All cgroups below the manager of a user are that user's, also those that it has not delegated.)
 fn is_top_of_ours(dir: &Path) -> bool {
     let owner = |dir: &Path| std::fs::metadata(dir).map(|found| found.uid());
     let ours = geteuid().as_raw();
@@ -124,8 +124,8 @@ impl Scope {
         )
     }
 
-    /// Refuses a scope in which a limit of our own cgroup, or of one above it, would not bind the programs any
-    /// more.
+    /// Refuses a scope in which a limit of our own cgroup, or of one above it, would not bind the programs
+    /// any more.
     fn escapes_nothing(&self, own: &Cgroup) -> Result<(), String> {
         let left = own
             .dir()
@@ -147,8 +147,8 @@ fn may_leave(own: &Path) -> Result<(), String> {
     let name = own.file_name().unwrap_or_default();
     if Path::new(name).extension() == Some(OsStr::new("service")) {
         return Err(format!(
-            "programs belong to the service {}; with `Delegate=yes` in its unit each gets a cgroup of its own \
-             within it",
+            "programs belong to the service {}; with `Delegate=yes` in its unit each gets a cgroup of its \
+             own within it",
             name.display()
         ));
     }

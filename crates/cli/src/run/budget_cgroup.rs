@@ -12,7 +12,8 @@ use std::path::Path;
 pub struct Budget(OwnCgroup);
 
 impl Budget {
-    /// Makes a cgroup limited to `bytes`. Where our own limit does not bind it, it gets that if it is tighter.
+    /// Makes a cgroup limited to `bytes`. Where our own limit does not bind it, it gets that if it is
+    /// tighter.
     ///
     /// # Errors
     /// As [`OwnCgroup::make`], or when it cannot be limited.
@@ -33,8 +34,8 @@ impl Budget {
         Ok(Budget(own))
     }
 
-    /// Makes a cgroup without a limit for the cgroups of programs; `None` under version 1, where the broker makes
-    /// those.
+    /// Makes a cgroup without a limit for the cgroups of programs; `None` under version 1, where the broker
+    /// makes those.
     ///
     /// # Errors
     /// As [`OwnCgroup::make`].
@@ -47,8 +48,8 @@ impl Budget {
         self.0.dir()
     }
 
-    /// The way of a program into the budget: in version 2 into a cgroup of its own, because a group with limited
-    /// children holds no processes itself; in version 1 into the one that the broker has `prepared`.
+    /// The way of a program into the budget: in version 2 into a cgroup of its own, because a group with
+    /// limited children holds no processes itself; in version 1 into the one that the broker has `prepared`.
     pub fn entry(&self, program: &str, prepared: Option<&Path>) -> Entry {
         if self.is_divided() {
             let below = self.0.below(program);

@@ -108,8 +108,8 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
     let way = launch.cgroup.as_ref().map(Entry::open).transpose();
     let way = way.map_err(CliError::system("the way into a cgroup"))?;
     let (newcomer, usher) = way.unzip();
-    // SAFETY: the closure calls nothing but `Newcomer::enter`, `sigprocmask` and `signal`, which may be called
-    // between fork and exec; the files stay open until the closure is dropped with the command.
+    // SAFETY: the closure calls nothing but `Newcomer::enter`, `sigprocmask` and `signal`, which may be
+    // called between fork and exec; the files stay open until the closure is dropped with the command.
     unsafe {
         command.pre_exec(move || {
             if let Some(newcomer) = &newcomer {

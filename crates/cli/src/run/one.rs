@@ -96,7 +96,8 @@ pub fn plainly(argv: Vec<OsString>) -> Result<u8, CliError> {
     supervise(&mut running, &signals)
 }
 
-/// A cgroup for the program, where it is ours to make one. Without it the broker can only page the program out.
+/// A cgroup for the program, where it is ours to make one. Without it the broker can only page the program
+/// out.
 fn own_cgroup() -> Option<OwnCgroup> {
     OwnCgroup::for_program()
         .inspect_err(|why| info!("the program has no cgroup of its own: {why}"))

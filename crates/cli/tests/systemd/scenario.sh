@@ -83,7 +83,8 @@ check "the scope of both ends" wait_until no_scope
 
 echo "# services"
 systemd-run -q --wait --pipe plimsoll run -v -- cat /proc/self/cgroup >/tmp/plain.log 2>&1
-check "a service without Delegate= keeps its programs" is_in "$(cat /tmp/plain.log)" '*0::/system.slice/run-*.service*'
+check "a service without Delegate= keeps its programs" \
+    is_in "$(cat /tmp/plain.log)" '*0::/system.slice/run-*.service*'
 check "and it is said" grep -q 'Delegate=yes' /tmp/plain.log
 systemd-run -q --wait --pipe -p Delegate=yes plimsoll run -v -- cat /proc/self/cgroup >/tmp/delegated.log 2>&1
 check "one with Delegate= has a cgroup within it" is_in "$(cat /tmp/delegated.log)" '*.service/plimsoll-run-*'

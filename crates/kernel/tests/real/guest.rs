@@ -14,8 +14,8 @@ fn everything_holds_under_version_2() {
 }
 
 /// Groups and their processes on Linux 6.1, without pressure stall information, `PAGEMAP_SCAN` and the
-/// multi-generational LRU. Not the tests of pages: this kernel on top of another does not see which pages were
-/// used, and numbers shared memory in another way.
+/// multi-generational LRU. Not the tests of pages: this kernel on top of another does not see which pages
+/// were used, and numbers shared memory in another way.
 #[test]
 fn groups_hold_in_user_mode() {
     let _one = alone();
