@@ -12,6 +12,7 @@ use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
@@ -45,21 +46,22 @@ pub struct Home {
 }
 
 impl Home {
-    /// The cgroup that the user of a principal made for its process; `None` if the process is not in it.
-    /// Under version 2 only that user can make it: systemd starts nothing in the cgroups of another service,
-    /// and ends the programs in those of the broker's service when that is restarted.
+    /// The cgroup that user `uid` made for a process of a principal; `None` if the process is not in it, or if
+    /// its limit is not that user's to write: that of a unit or a container belongs to whoever set it. Under
+    /// version 2 only the user can make it: systemd starts nothing in the cgroups of another service, and ends
+    /// the programs in those of the broker's service when that is restarted.
     ///
     /// # Errors
     /// Under version 1, where the broker makes the cgroups itself; when its limit cannot be written.
-    pub fn given(cgroup: Cgroup, process: &Process) -> Result<Option<Home>> {
-        let mut home = home(cgroup, is_young(process)?);
-        home.ours = false;
-        if !home.holds(process) {
-            return Ok(None);
-        }
+    pub fn given(cgroup: Cgroup, process: &Process, uid: u32) -> Result<Option<Home>> {
         // Version 1 has no such file, and this says so: there a limit that the user set would be lost.
-        if let Some(cgroup) = &home.cgroup {
-            cgroup.set_high(None)?;
+        cgroup.high()?;
+        let limit = std::fs::metadata(cgroup.dir().join("memory.high"));
+        let complete = is_charged(&cgroup, process)?;
+        let mut home = home(cgroup, complete);
+        home.ours = false;
+        if !home.holds(process) || !limit.is_ok_and(|limit| limit.uid() == uid) {
+            return Ok(None);
         }
         Ok(Some(home))
     }
@@ -92,11 +94,13 @@ impl Home {
     /// Lifts the limit and leaves the processes where they are: this broker ends, and the next one
     /// takes the cgroup over.
     pub fn leave(mut self) {
-        if let Some(cgroup) = self.cgroup.take() {
-            lift(&cgroup);
-            if self.ours {
+        match self.cgroup.take() {
+            Some(cgroup) if self.ours => {
+                lift(&cgroup);
                 let _ = std::fs::remove_dir(cgroup.dir());
             }
+            Some(cgroup) => lift_given(&cgroup),
+            None => {}
         }
     }
 }
@@ -108,10 +112,10 @@ impl Drop for Home {
         let Some(cgroup) = self.cgroup.take() else {
             return;
         };
-        lift(&cgroup);
         if !self.ours {
-            return;
+            return lift_given(&cgroup);
         }
+        lift(&cgroup);
         if let Err(error) = cgroup.remove(self.refuge.as_deref()) {
             tracing::warn!(%error, "the cgroup of a principal stays behind; `rmdir` it");
         }
@@ -148,7 +152,7 @@ impl Cgroups {
             kept.partition(|home| cgroups.is_ours(&home.directory));
         for home in of_users {
             if let Ok(cgroup) = Cgroup::at(&home.directory) {
-                lift(&cgroup);
+                lift_given(&cgroup);
             }
         }
         let kept = kept.into_iter().map(|home| {
@@ -343,6 +347,21 @@ fn put_back(home: &KeptHome) {
     };
     if let Some(Err(error)) = home.swappiness.map(put_back) {
         tracing::debug!(%error, "a swappiness could not be put back");
+    }
+}
+
+/// Whether nearly all memory of a process is charged to the cgroup that it is in: of one that comes back to a
+/// restarted broker, too.
+fn is_charged(cgroup: &Cgroup, process: &Process) -> Result<bool> {
+    let stat = cgroup.stat()?;
+    let charged = Bytes(stat.anon) + Bytes(stat.shmem) + cgroup.swapped()?;
+    Ok(process.memory()?.anon < charged + YOUNG)
+}
+
+/// Lifts what the broker sets in the cgroup of a user, and no other limit.
+fn lift_given(cgroup: &Cgroup) {
+    if let Err(error) = cgroup.set_high(None) {
+        tracing::debug!(%error, "a limit could not be lifted");
     }
 }
 

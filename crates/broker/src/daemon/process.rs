@@ -159,14 +159,20 @@ impl Daemon {
         if !self.settings.config.cgroups {
             return once(&Nothing {});
         }
+        let home = self.members.get(id).and_then(|member| member.home.as_ref());
+        if home.is_some_and(|home| home.directory() == cgroup.dir()) {
+            return once(&Nothing {});
+        }
         self.descriptors_of_cgroup(id, caller)?;
         let Some(member) = self.members.get_mut(id) else {
             return Err(refused(crate::decide::Refusal::NoSuchPrincipal(id)));
         };
         let process = member.memory.tree.as_ref().map(Tree::root);
         let process = process.ok_or_else(|| refuse(&"its principal has no process yet"))?;
-        let home = Home::given(cgroup, process).map_err(|error| refuse(&error))?;
-        let home = home.ok_or_else(|| refuse(&"the principal's process is not in it"))?;
+        let home = Home::given(cgroup, process, caller.peer.uid);
+        let home = home.map_err(|error| refuse(&error))?.ok_or_else(|| {
+            refuse(&"the principal's process is not in it, or its memory.high belongs to somebody else")
+        })?;
         let earlier = member.home.replace(home);
         if let Some(earlier) = earlier {
             let nothing = member.descriptors.nothing();

@@ -28,7 +28,7 @@ impl Holder {
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error()),
-            0 => hold(ends.as_raw_fd()),
+            0 => hold(ends.as_raw_fd(), life.as_raw_fd()),
             pid => Ok(Holder {
                 pid,
                 life: Some(life),
@@ -45,19 +45,29 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         self.life = None;
-        // SAFETY: the process is a child of ours that nobody else waits for, and ends by itself now.
-        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        // SAFETY: the process is a child of ours that nobody else waits for. It has nothing to put in order,
+        // and may be stopped.
+        unsafe {
+            libc::kill(self.pid, libc::SIGKILL);
+            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
+        }
     }
 }
 
-/// Waits until the other end of the pipe is closed.
-fn hold(pipe: i32) -> ! {
+/// Waits until the other end of the pipe, `life`, is closed, or the service manager ends the scope.
+fn hold(pipe: i32, life: i32) -> ! {
     let pipe = pipe.unsigned_abs();
     let mut byte = 0u8;
     // SAFETY: the calls take numbers and a buffer of one byte. Every descriptor but the pipe is closed: those
     // of our terminal and files must not stay open because of us, and the copy of the pipe's other end would
     // keep us here for ever.
     unsafe {
+        libc::close(life);
+        libc::setsid();
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         if pipe > 0 {
             libc::syscall(libc::SYS_close_range, 0, pipe - 1, 0);
         }

@@ -136,6 +136,12 @@ impl OwnCgroup {
         sweep::sweep(parent.dir());
         let escaped = own.limit().ok()?;
         let cgroup = parent.create_child(name).ok()?;
+        if let Some(limit) = escaped
+            && cgroup.set_limit(Some(limit)).is_err()
+        {
+            let _ = std::fs::remove_dir(cgroup.dir());
+            return None;
+        }
         Some(OwnCgroup {
             entry: Entry::directly(cgroup.dir()),
             place: "groups beside ours",

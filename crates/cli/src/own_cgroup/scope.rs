@@ -3,7 +3,7 @@
 
 use super::holder::Holder;
 use plimsoll_kernel::cgroup::{Cgroup, locate};
-use plimsoll_kernel::process::Process;
+use plimsoll_kernel::process::{Process, own};
 use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -33,7 +33,10 @@ const LIMITS: [(&str, &str); 5] = [
 
 /// Whether systemd divides the tree of cgroups here.
 pub(super) fn systemd_runs() -> bool {
-    Path::new(BOOTED).is_dir()
+    let first = std::fs::read_to_string("/proc/1/comm");
+    // In a namespace of its own our numbers would be those of other processes for it.
+    let same = own::is_shown() && first.is_ok_and(|name| name.trim() == "systemd");
+    same && Path::new(BOOTED).is_dir()
 }
 
 /// Whether systemd has left this cgroup to its owner to divide.
@@ -69,12 +72,12 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Asks for a scope for programs that we start; we are in the cgroup `own`.
+    /// Asks for a scope for programs that we start; we are in the cgroup `ours`.
     ///
     /// # Errors
     /// Why there is none, for people.
-    pub(super) fn ask(own: &Cgroup) -> Result<Scope, String> {
-        may_leave(own.dir())?;
+    pub(super) fn ask(ours: &Cgroup) -> Result<Scope, String> {
+        may_leave(ours.dir())?;
         let holder = Holder::start().map_err(|error| format!("no process for a scope: {error}"))?;
         let began = Process::open(holder.pid()).map_or(0, |process| process.start_time());
         let unit = format!("plimsoll-{}-{began}.scope", std::process::id());
@@ -95,7 +98,7 @@ impl Scope {
             dir,
             _holder: holder,
         };
-        scope.escapes_nothing(own)?;
+        scope.escapes_nothing(ours)?;
         Ok(scope)
     }
 
@@ -142,17 +145,18 @@ impl Scope {
     }
 }
 
-/// Refuses to take programs out of a service: its manager ends what is in it, by its cgroup.
+/// Refuses to take programs out of a service: its manager ends what is in it, by its cgroup. The service of a
+/// user's manager is not meant, which is the one that is asked.
 fn may_leave(own: &Path) -> Result<(), String> {
-    let name = own.file_name().unwrap_or_default();
-    if Path::new(name).extension() == Some(OsStr::new("service")) {
-        return Err(format!(
-            "programs belong to the service {}; with `Delegate=yes` in its unit each gets a cgroup of its \
-             own within it",
-            name.display()
-        ));
+    let is_service = |name: &str| name.ends_with(".service") && !name.starts_with("user@");
+    let mut names = own.iter().filter_map(OsStr::to_str);
+    match names.find(|name| is_service(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "programs belong to the service {name}; with `Delegate=yes` in its unit each gets a cgroup of its \
+             own within it"
+        )),
     }
-    Ok(())
 }
 
 /// The limits that are set for a cgroup itself.
@@ -242,7 +246,14 @@ mod tests {
         assert!(
             service.is_err_and(|why| why.contains("web.service") && why.contains("Delegate=yes"))
         );
-        for free in ["user.slice/user-0.slice/session-1.scope", "init.scope", ""] {
+        let below = may_leave(Path::new("/system.slice/web.service/plimsoll-run-1"));
+        assert!(below.is_err_and(|why| why.contains("web.service")));
+        for free in [
+            "user.slice/user-0.slice/session-1.scope",
+            "user.slice/user-7.slice/user@7.service/app.slice/run-1.scope",
+            "init.scope",
+            "",
+        ] {
             assert_eq!(may_leave(&Path::new("/sys/fs/cgroup").join(free)), Ok(()));
         }
     }

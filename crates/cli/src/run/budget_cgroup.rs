@@ -6,10 +6,18 @@ use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::meminfo::MeminfoReader;
 use plimsoll_unit::Bytes;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Characters of a program's name in that of its cgroup.
+const MOST_SHOWN: usize = 48;
 
 /// A cgroup that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Budget(OwnCgroup);
+pub struct Budget {
+    own: OwnCgroup,
+    /// How many programs have got a cgroup in it.
+    programs: AtomicU32,
+}
 
 impl Budget {
     /// Makes a cgroup limited to `bytes`. Where our own limit does not bind it, it gets that if it is
@@ -31,7 +39,7 @@ impl Budget {
                 let _ = cgroup.set_high(Some(wall));
             }
         }
-        Ok(Budget(own))
+        Ok(Budget::of(own))
     }
 
     /// Makes a cgroup without a limit for the cgroups of programs; `None` under version 1, where the broker
@@ -40,29 +48,40 @@ impl Budget {
     /// # Errors
     /// As [`OwnCgroup::make`].
     pub fn unlimited() -> Result<Option<Budget>, NoCgroup> {
-        Ok(OwnCgroup::for_program()?.map(Budget))
+        Ok(OwnCgroup::for_program()?.map(Budget::of))
+    }
+
+    fn of(own: OwnCgroup) -> Budget {
+        Budget {
+            own,
+            programs: AtomicU32::new(1),
+        }
     }
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        self.0.dir()
+        self.own.dir()
     }
 
     /// The way of a program into the budget: in version 2 into a cgroup of its own, because a group with
     /// limited children holds no processes itself; in version 1 into the one that the broker has `prepared`.
     pub fn entry(&self, program: &str, prepared: Option<&Path>) -> Entry {
         if self.is_divided() {
-            let below = self.0.below(program);
-            return below.unwrap_or_else(|_| self.0.entry().clone());
+            // Numbered, because names may be those of the kernel's files, or differ in what a cgroup's name may
+            // not have.
+            let number = self.programs.fetch_add(1, Ordering::Relaxed);
+            let program: String = program.chars().take(MOST_SHOWN).collect();
+            let below = self.own.below(&format!("{number}-{program}"));
+            return below.unwrap_or_else(|_| self.own.entry().clone());
         }
-        let prepared = prepared.map(|dir| self.0.entry().to(dir));
+        let prepared = prepared.map(|dir| self.own.entry().to(dir));
         let prepared = prepared.filter(Entry::may_enter);
-        prepared.unwrap_or_else(|| self.0.entry().clone())
+        prepared.unwrap_or_else(|| self.own.entry().clone())
     }
 
     /// Whether we make the cgroups of programs, and not the broker.
     pub fn is_divided(&self) -> bool {
-        self.0
+        self.own
             .cgroup()
             .is_some_and(|own| own.version() == Version::V2)
     }

@@ -105,8 +105,8 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
         // A background process group could not read from the terminal anyway.
         command.process_group(0).stdin(Stdio::null());
     }
-    let way = launch.cgroup.as_ref().map(Entry::open).transpose();
-    let way = way.map_err(CliError::system("the way into a cgroup"))?;
+    // Without descriptors or a thread for this the program runs where we are.
+    let way = launch.cgroup.as_ref().and_then(|entry| entry.open().ok());
     let (newcomer, usher) = way.unzip();
     // SAFETY: the closure calls nothing but `Newcomer::enter`, `sigprocmask` and `signal`, which may be
     // called between fork and exec; the files stay open until the closure is dropped with the command.
@@ -136,9 +136,10 @@ pub fn spawn(launch: &Launch) -> Result<Running, CliError> {
 fn start(mut command: Command, usher: Option<Usher>) -> io::Result<Child> {
     std::thread::scope(|scope| {
         if let Some(usher) = usher {
-            std::thread::Builder::new()
-                .name("usher".into())
-                .spawn_scoped(scope, || usher.serve())?;
+            let thread = std::thread::Builder::new().name("usher".into());
+            if let Err(error) = thread.spawn_scoped(scope, || usher.serve()) {
+                warn!("no thread to move the program to its cgroup: {error}");
+            }
         }
         let child = command.spawn();
         // The usher hears of the end when nobody holds the other ends of its pipes any more.

@@ -75,7 +75,7 @@ somebody 'setsid plimsoll run -v -f /tmp/two.toml >/tmp/two.log 2>&1 & sleep 3'
 check "both are in one scope" wait_until one_scope
 budget=$(find /sys/fs/cgroup -type d -name "plimsoll-run-*" | grep 'scope/plimsoll-run-[0-9]*$')
 check "the budget binds" [ "$(cat "$budget/memory.max")" -le 131072000 ]
-holds_both() { [ "$(cat "$budget/a/cgroup.procs" "$budget/b/cgroup.procs" | wc -l)" = 2 ]; }
+holds_both() { [ "$(cat "$budget"/[0-9]-a/cgroup.procs "$budget"/[0-9]-b/cgroup.procs | wc -l)" = 2 ]; }
 check "each has a cgroup" wait_until holds_both
 check "nothing is advisory" [ -z "$(grep advisory /tmp/two.log)" ]
 pkill -TERM -x plimsoll
