@@ -196,6 +196,7 @@ fn the_package_file_names_what_is_built() {
     let directory = tempfile::tempdir().unwrap();
     let filled = text
         .replace("@PREFIX@", "/opt/p")
+        .replace("@LIBDIR@", "lib")
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     assert!(!filled.contains('@'));
     std::fs::write(directory.path().join("plimsoll.pc"), filled).unwrap();

@@ -46,10 +46,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// The cgroup that user `uid` made for a process of a principal; `None` if the process is not in it, or if
-    /// its limit is not that user's to write: that of a unit or a container belongs to whoever set it. Under
-    /// version 2 only the user can make it: systemd starts nothing in the cgroups of another service, and ends
-    /// the programs in those of the broker's service when that is restarted.
+    /// The cgroup that user `uid` made for a process of a principal; `None` if the process is not in it, or
+    /// if its limit is not that user's to write: that of a unit or a container belongs to whoever set it.
+    /// Under version 2 only the user can make it: systemd starts nothing in the cgroups of another service,
+    /// and ends the programs in those of the broker's service when that is restarted.
     ///
     /// # Errors
     /// Under version 1, where the broker makes the cgroups itself; when its limit cannot be written.

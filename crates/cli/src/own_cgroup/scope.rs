@@ -153,8 +153,8 @@ fn may_leave(own: &Path) -> Result<(), String> {
     match names.find(|name| is_service(name)) {
         None => Ok(()),
         Some(name) => Err(format!(
-            "programs belong to the service {name}; with `Delegate=yes` in its unit each gets a cgroup of its \
-             own within it"
+            "programs belong to the service {name}; with `Delegate=yes` in its unit each gets a cgroup \
+             of its own within it"
         )),
     }
 }

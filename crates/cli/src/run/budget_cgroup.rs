@@ -67,8 +67,8 @@ impl Budget {
     /// limited children holds no processes itself; in version 1 into the one that the broker has `prepared`.
     pub fn entry(&self, program: &str, prepared: Option<&Path>) -> Entry {
         if self.is_divided() {
-            // Numbered, because names may be those of the kernel's files, or differ in what a cgroup's name may
-            // not have.
+            // Numbered, because names may be those of the kernel's files, or differ in what a cgroup's name
+            // may not have.
             let number = self.programs.fetch_add(1, Ordering::Relaxed);
             let program: String = program.chars().take(MOST_SHOWN).collect();
             let below = self.own.below(&format!("{number}-{program}"));
