@@ -33,9 +33,9 @@ const LIMITS: [(&str, &str); 5] = [
 
 /// Whether systemd divides the tree of cgroups here.
 pub(super) fn systemd_runs() -> bool {
-    let first = std::fs::read_to_string("/proc/1/comm");
+    let first = Process::open(1).and_then(|first| first.comm());
     // In a namespace of its own our numbers would be those of other processes for it.
-    let same = own::is_shown() && first.is_ok_and(|name| name.trim() == "systemd");
+    let same = own::is_shown() && first.is_ok_and(|name| name == "systemd");
     same && Path::new(BOOTED).is_dir()
 }
 
