@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
-#   tools/setup.sh build | lint | test | sanitize | miri | programs | demo | bench | docs | dist
+#   tools/setup.sh build | lint | test | v2 | sanitize | miri | programs | demo | bench | docs | dist
 # Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -229,6 +229,26 @@ user_mode() {
   dpkg-deb -x "$cache"/user-mode/deb/user-mode-linux_*.deb "$cache/user-mode"
 }
 
+# A kernel that runs as a process, of the distribution's newest sources, with what the one above lacks:
+# pressure stall information, the multi-generational LRU, PAGEMAP_SCAN. Takes minutes, once for each version.
+user_mode_built() {
+  packages flex bison bc xz-utils
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  local name version own
+  name=$(apt-cache pkgnames linux-source-6. | sort -V | tail -n 1)
+  [ -n "$name" ] || fail "no sources of Linux among the distribution's packages (linux-source-6)"
+  version=$(apt-cache policy "$name" | sed -n 's/ *Candidate: //p')
+  own=$(cat crates/testbed/guest/kernel.sh crates/testbed/guest/kernel.config | sha256sum)
+  [ "$(cat "$cache/user-mode/stamp" 2>/dev/null)" != "$name $version $own" ] || return 0
+  say "building $name $version as a user-mode kernel"
+  mkdir -p "$cache/user-mode/source"
+  (cd "$cache/user-mode/source" && apt-get -qq -o APT::Sandbox::User=root download "$name")
+  dpkg-deb -x "$cache"/user-mode/source/"$name"_*.deb "$cache/user-mode/source"
+  nice -n 15 crates/testbed/guest/kernel.sh "$cache/user-mode/source/usr/src/$name.tar.xz" "$cache/user-mode"
+  rm -rf "$cache/user-mode/source"
+  echo "$name $version $own" >"$cache/user-mode/stamp"
+}
+
 # A disk with Debian and systemd, which user-mode Linux boots.
 debian() {
   packages debootstrap e2fsprogs
@@ -277,6 +297,13 @@ case $purpose in
     debian
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     ;;
+  v2)
+    packages libgc-dev util-linux procps
+    java 11 21 25
+    guest
+    user_mode
+    user_mode_built
+    ;;
   sanitize) rust_source ;;
   miri) miri ;;
   programs) packages libgc-dev $(programs all) ;;
@@ -298,7 +325,8 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, test, sanitize, miri, programs, demo, bench, docs or dist"
+    say "unknown purpose '$purpose': build, lint, test, v2, sanitize, miri, programs, demo, bench, docs" \
+      "or dist"
     exit 2
     ;;
 esac

@@ -34,8 +34,9 @@ done
 chmod -R a+rX "$work/files"
 shm=/dev/shm
 [ -d "$shm" ] || shm=$work
+. "$here/preload.sh"
 code=0
-TMPDIR=$shm timeout -k 10 "${GUEST_SECONDS:-300}" "$kernel" \
+TMPDIR=$shm LD_PRELOAD=$preload timeout -k 10 "${GUEST_SECONDS:-300}" "$kernel" \
     "ubd0=$work/changes,$disk" root=/dev/ubda rw mem="${GUEST_MEMORY:-700M}" \
     con=null con0=null,fd:1 ssl=null panic=-1 "guest=$work/files" systemd.unified_cgroup_hierarchy=1 \
     </dev/null >"$work/console" 2>&1 || code=$?

@@ -4,7 +4,7 @@
 # WORK keeps the kernel between runs. PROGRAM and the FILEs are copied to the same paths in the guest, with
 # their libraries. SCRATCH is a
 # directory of the guest on ext4. ARGUMENTS are those of PROGRAM, separated by blanks. The guest is killed
-# after GUEST_SECONDS.
+# after GUEST_SECONDS. GUEST_LRU_GEN (y or n) switches its multi-generational LRU.
 # Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 scratch=$2 arguments=$3 program=$4
@@ -74,7 +74,8 @@ done
 for binary in "$@"; do strip "$root$binary" 2>/dev/null || true; done
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
-printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\n" "$program" "$scratch" "$arguments" >"$root/guest.conf"
+printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\nLRU_GEN='%s'\n" \
+    "$program" "$scratch" "$arguments" "${GUEST_LRU_GEN:-}" >"$root/guest.conf"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet | gzip -1) >"$work/initrd"
 
 # One processor: with several, each emulated by a thread, QEMU before 8.1 may translate a page while another

@@ -4,7 +4,9 @@
 #   user-mode.sh WORK SCRATCH ARGUMENTS PROGRAM
 # ARGUMENTS are those of PROGRAM, separated by blanks. SCRATCH is a directory on ext4 there, which may hold
 # swap. The rest of the file system is this machine's, and writable, but for /tmp, /run, /var/tmp and
-# /dev/shm. It is killed after GUEST_SECONDS.
+# /dev/shm. It is killed after GUEST_SECONDS. GUEST_LRU_GEN (y or n) switches its multi-generational LRU, where
+# it has one. GUEST_KERNEL is `built` (by kernel.sh) or `stock` (Debian's); without it, the first that is
+# there.
 # Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 scratch=$2 arguments=$3 program=$4
@@ -18,10 +20,13 @@ missing() {
 }
 
 [ "$(id -u)" = 0 ] || missing "the files that its programs read are root's; run the tests as root"
-# The kernel that tools/setup.sh fetched, or one that is installed.
-kernel=$tree/.cache/user-mode/usr/bin/linux.uml
-[ -x "$kernel" ] || kernel=$(command -v linux.uml) ||
-    missing "the package user-mode-linux is not there (tools/setup.sh test)"
+# The kernel that tools/setup.sh built, the one that it fetched, or one that is installed.
+built=$tree/.cache/user-mode/linux stock=$tree/.cache/user-mode/usr/bin/linux.uml
+[ -x "$stock" ] || stock=$(command -v linux.uml) || stock=
+kernel=$stock
+[ "${GUEST_KERNEL:-built}" = stock ] || [ ! -x "$built" ] || kernel=$built
+[ "${GUEST_KERNEL:-}" != built ] || [ -x "$built" ] || missing "no kernel is built (tools/setup.sh v2)"
+[ -n "$kernel" ] || missing "the package user-mode-linux is not there (tools/setup.sh test)"
 for tool in mkfs.ext4 timeout; do
     command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: e2fsprogs, coreutils)"
 done
@@ -30,13 +35,14 @@ mkdir -p "$work" "$scratch"
 rm -f "$work/disk" "$work/out" "$work/console"
 truncate -s 2G "$work/disk"
 mkfs.ext4 -q -F "$work/disk"
-printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\nTREE='%s'\nOUT='%s'\n" \
-    "$program" "$scratch" "$arguments" "$tree" "$work/out" >"$work/conf"
+printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\nTREE='%s'\nOUT='%s'\nLRU_GEN='%s'\n" \
+    "$program" "$scratch" "$arguments" "$tree" "$work/out" "${GUEST_LRU_GEN:-}" >"$work/conf"
 # Its memory is a file below TMPDIR, on tmpfs where there is one.
 shm=/dev/shm
 [ -d "$shm" ] || shm=$work
+. "$here/preload.sh"
 code=0
-TMPDIR=$shm timeout -k 10 "${GUEST_SECONDS:-900}" "$kernel" \
+TMPDIR=$shm LD_PRELOAD=$preload timeout -k 10 "${GUEST_SECONDS:-900}" "$kernel" \
     rootfstype=hostfs rootflags=/ rw mem="${GUEST_MEMORY:-1500M}" "init=$here/user-mode-init" \
     "ubd0=$work/disk" con=null con0=null,fd:1 ssl=null quiet panic=-1 "GUEST_CONF=$work/conf" \
     </dev/null >"$work/console" 2>&1 || code=$?
