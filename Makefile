@@ -39,7 +39,7 @@ test-programs: test-machines ## the same, and fifteen real programs on our libgc
 	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) \
 	  cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
-bench: bench-all ## every measurement (hours); bench-NAME for one, MINUTES=N (40) of it at most, ONLY=ROWS
+bench: bench-all ## every measurement (hours); bench-NAME for one, MINUTES=N (40) of it at most, ONLY=ROWS, GAPS=1
 
 bench-%:
 	@tools/setup.sh bench
@@ -47,7 +47,7 @@ bench-%:
 	cargo build --release -p plimsoll-runtimes --example follow
 	@$(MAKE) -s -C bench/programs
 	target/release/plimsoll-bench $* --minutes $(or $(MINUTES),40) $(if $(ONLY),--only '$(ONLY)') \
-	  $(if $(AGAIN),--again)
+	  $(if $(AGAIN),--again) $(if $(GAPS),--gaps)
 
 lint: ## formatting, clippy, our own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
 	@tools/setup.sh lint

@@ -115,8 +115,11 @@ pub enum Error {
     #[error("nothing was measured in the guest: {0}")]
     Guest(String),
     /// A measurement was asked to run in a guest that it does not have.
-    #[error("{0} boots no guest: leave `--inside` out")]
+    #[error("{0} has no such variant: `--inside` is for the guests that it boots")]
     NoGuest(&'static str),
+    /// The outcome of a run was printed for the machine that asked for it. Ends all that would follow.
+    #[error("the run was made")]
+    Answered,
     /// An option would change nothing.
     #[error(
         "{name} does not take `{flag}`, and would ignore it: leave it out, or name one of those that take \

@@ -42,13 +42,16 @@ struct Arguments {
     /// Record anew what is recorded at this commit. Without it, only what is missing is measured.
     #[arg(long, conflicts_with = "no_record")]
     again: bool,
+    /// Record the table although some variants have no rows yet; it names them.
+    #[arg(long, conflicts_with = "no_record")]
+    gaps: bool,
     /// Begin no run after these minutes, nor one that may take longer than what is left of them. The same
     /// command goes on.
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Run the part of `libgc-kernels` in the guest that it boots.
+    /// Make one run of this variant, in a guest that was booted for it, and print the outcome.
     #[arg(long, hide = true)]
-    inside: bool,
+    inside: Option<String>,
 }
 
 fn help_of_slice() -> String {
@@ -96,13 +99,14 @@ fn carry_out(arguments: &Arguments) -> Result<()> {
         only: arguments.only.clone(),
         slice: arguments.slice,
         seed: arguments.seed,
-        record: !arguments.no_record,
+        record: !arguments.no_record && arguments.inside.is_none(),
         again: arguments.again,
+        gaps: arguments.gaps,
         minutes: arguments.minutes,
+        inside: arguments.inside.clone(),
     };
     measurement::check(&arguments.name, &options, ALL)?;
     match (arguments.name.as_str(), named(&arguments.name)) {
-        (_, Some(one)) if arguments.inside => measurement::run_inside(one, &options),
         (_, Some(one)) => measurement::run(one, &options),
         ("all", None) => all(&options),
         // The parser accepts no other name than `figures`.

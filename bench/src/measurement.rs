@@ -38,37 +38,26 @@ pub trait Measurement: Sync {
     /// # Errors
     /// The first failure to set up or start something, or of a run.
     fn run(&self, runner: &Runner) -> Result<Results>;
-
-    /// Runs the part that belongs into a virtual machine, if the measurement boots one. Writes its findings
-    /// to standard output.
-    ///
-    /// # Errors
-    /// As [`Measurement::run`]; [`Error::NoGuest`] where it has no such part.
-    fn run_inside(&self, _runner: &Runner) -> Result<()> {
-        Err(Error::NoGuest(self.about().name))
-    }
 }
 
-/// Runs a measurement, saves its results and prints its table.
+/// Runs a measurement, saves its results and prints its table; or makes the one run that another machine
+/// asked for.
 ///
 /// # Errors
 /// The first failure to set up, start or write something, or of a run.
 pub fn run(measurement: &dyn Measurement, options: &Options) -> Result<()> {
     let runner = Runner::new(measurement.about().name, options.clone())?;
     let ran = measurement.run(&runner);
+    if options.inside.is_some() {
+        return match ran {
+            Err(Error::Answered) => Ok(()),
+            other => other.and(Err(Error::NoGuest(runner.name()))),
+        };
+    }
     let mut results = ran.inspect_err(|_| runner.say_what_is_kept())?;
     runner.save(&mut results)?;
     println!("\n{}", results.text());
     runner.end()
-}
-
-/// Runs the part of a measurement that belongs into a virtual machine. Called inside it.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_inside(measurement: &dyn Measurement, options: &Options) -> Result<()> {
-    let runner = Runner::new(measurement.about().name, options.clone())?;
-    measurement.run_inside(&runner)
 }
 
 /// An option that only some measurements take.

@@ -6,11 +6,22 @@ use crate::{Error, Result};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{SwapFile, TestCgroup, children};
 use plimsoll_unit::Bytes;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Swap file of a measurement, bytes.
+/// Most bytes of a measurement's swap file.
 pub const SWAP: u64 = 4 << 30;
+
+/// The folder of swap files. In a guest a disk is mounted there.
+pub fn swap_folder() -> PathBuf {
+    root().join(".cache/swap")
+}
+
+/// Bytes for a swap file in a folder: half of what is free at most, since a guest's disk is small.
+fn room(folder: &Path, wanted: u64) -> u64 {
+    let free = rustix::fs::statvfs(folder).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
+    wanted.min(free / 2)
+}
 
 /// A cgroup to run in, with swap behind it.
 #[derive(Debug)]
@@ -43,7 +54,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// As [`Ground::new`], with a swap file of `bytes` bytes.
+    /// As [`Ground::new`], with a swap file of `bytes` bytes if there is room for as much again.
     ///
     /// # Errors
     /// As [`Ground::new`].
@@ -55,10 +66,10 @@ impl Ground {
         let missing = |what| move |source| Error::Ground { what, source };
         let cgroup = TestCgroup::new(&format!("bench-{name}"), None)
             .map_err(missing("memory cgroup to run in"))?;
-        let cache = root().join(".cache");
-        std::fs::create_dir_all(&cache).map_err(Error::file("make", &cache))?;
+        let folder = swap_folder();
+        std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         let swap = swap
-            .map(|bytes| SwapFile::new(&cache, Bytes(bytes)))
+            .map(|bytes| SwapFile::new(&folder, Bytes(room(&folder, bytes))))
             .transpose();
         let swap = swap.map_err(missing("swap file"))?;
         Ok(Ground {

@@ -12,7 +12,7 @@ use crate::measurement::{About, Measurement};
 use crate::progress::Progress;
 use crate::report::results::Results;
 use crate::report::statistics::spread;
-use crate::runner::{Runner, Variant};
+use crate::runner::{Elsewhere, Runner, V2, Variant};
 use crate::{Error, Result};
 use plimsoll_client::{Connection, Socket};
 use plimsoll_testbed::children::signal;
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Limits of the containers, MiB.
 const LIMITS: [u64; 3] = [256, 512, 1024];
+/// The limit of those that also run in a guest, MiB.
+const GUEST_LIMIT: u64 = 256;
 /// Number of programs that are measured at the same time. Each runs in three places, and takes less than half
 /// a processor in each.
 const LANES: usize = 2;
@@ -146,6 +148,8 @@ struct Case {
     programs: usize,
     /// Whether our agent is loaded into it, under the broker.
     agent: bool,
+    /// Whether it runs in a guest with cgroup version 2.
+    elsewhere: bool,
 }
 
 impl Case {
@@ -155,11 +159,12 @@ impl Case {
             Runtime::Libgc => "libgc".to_owned(),
         };
         let agent = if self.agent { ", agent" } else { "" };
+        let guest = if self.elsewhere { V2 } else { "" };
         let each = match self.programs {
             1 => String::new(),
             programs => format!(", each of {programs}"),
         };
-        format!("{runtime} {}{each}{agent}", self.kind.name)
+        format!("{runtime} {}{each}{agent}{guest}", self.kind.name)
     }
 
     fn command(&self, classes: &Path) -> Vec<String> {
@@ -282,11 +287,13 @@ impl Measurement for Container {
             let [alone, inside, outside] = PLACES.map(ground);
             Ok([alone?, inside?, outside?])
         };
-        let ran = runner.experiment(cases()).wanted().run_in_lanes(
-            LANES,
-            prepare,
-            |grounds, case, _| case.run_everywhere(grounds, classes.folder()),
-        )?;
+        let ran = runner
+            .experiment(cases())
+            .wanted()
+            .elsewhere(Elsewhere::user_mode(), |case| case.elsewhere)
+            .run_in_lanes(LANES, prepare, |grounds, case, _| {
+                case.run_everywhere(grounds, classes.folder())
+            })?;
         let mut results = empty(runner);
         let of = |one: &Variant<Case, Round>| (one.what, Runs::of(&one.outcomes));
         let all: Vec<(Case, [Runs; 3])> = ran.iter().map(of).collect();
@@ -333,7 +340,9 @@ fn empty(runner: &Runner) -> Results {
          MB of buffers; the three places have their turns; runs and work are those of all five. \
          No heap size is given. Agent: with `--agent auto` under the broker; alone there is none. \
          Lived: runs that came to their end (what is killed does not, nor what \
-         has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone.",
+         has an `OutOfMemoryError` of its own). Work: that of the runs that lived, relative to those alone. \
+         v2: in user-mode Linux with one processor under cgroup version 2; the three there have it \
+         together, so their work has no target.",
     );
     results.columns(&[
         ("program", ""),
@@ -365,6 +374,7 @@ fn cases() -> Vec<(String, Case)> {
                     live: limit * LIVE / 100,
                     programs: 1,
                     agent,
+                    elsewhere: false,
                 });
             }
         }
@@ -376,6 +386,19 @@ fn cases() -> Vec<(String, Case)> {
         live: CROWD_LIVE,
         programs: CROWD,
         agent: false,
+        elsewhere: false,
+    }));
+    let in_guest = |case: &&Case| {
+        let runs_there = match case.runtime {
+            Runtime::Java(jvm) => jvm.version == 17 && ["G1", "Serial"].contains(&jvm.collector),
+            Runtime::Libgc => true,
+        };
+        runs_there && case.limit == GUEST_LIMIT && case.programs == 1 && !case.agent
+    };
+    let beside: Vec<Case> = cases.iter().filter(in_guest).copied().collect();
+    cases.extend(beside.into_iter().map(|case| Case {
+        elsewhere: true,
+        ..case
     }));
     let named = |case: Case| (format!("{} in {} MiB", case.name(), case.limit), case);
     cases.into_iter().map(named).collect()
@@ -454,7 +477,8 @@ fn targets(all: &[(Case, [Runs; 3])], results: &mut Results) {
     let ratio = |[alone, inside, outside]: &[Runs; 3]| {
         [inside, outside].map(|ours| ours.median() / alone.median().max(1.0))
     };
-    let safe = single().filter(|runs| lives_alone(runs));
+    let here = those(|case| case.programs == 1 && !case.agent && !case.elsewhere);
+    let safe = here.filter(|runs| lives_alone(runs));
     let work = spread(&safe.flat_map(ratio).collect::<Vec<_>>());
     results.target(
         WORK,
@@ -494,6 +518,7 @@ mod tests {
             live: 10,
             programs: 1,
             agent: false,
+            elsewhere: false,
         };
         let all = [
             (256, Ending::Killed),

@@ -114,6 +114,9 @@ pub struct Results {
     pub tables: Vec<Table>,
     /// Targets, and whether they were met.
     pub targets: Vec<Target>,
+    /// Variants that the table lacks, because they were not measured yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The runs that the tables are computed from, if they are from runs. Files of before have none.
     #[serde(default, skip_serializing)]
     pub kept: Vec<Row>,
@@ -157,6 +160,7 @@ impl Results {
             rows: Vec::new(),
             tables: Vec::new(),
             targets: Vec::new(),
+            missing: Vec::new(),
             kept: Vec::new(),
         }
     }
@@ -201,6 +205,9 @@ impl Results {
                 let (claim, measured, met) = (&target.claim, &target.measured, target.verdict());
                 let _ = writeln!(out, "| {claim} | {measured} | {met} |");
             }
+        }
+        if !self.missing.is_empty() {
+            let _ = writeln!(out, "\nNot measured yet: {}.", self.missing.join(", "));
         }
         let origin = row::origin(&self.kept);
         let origin = origin.unwrap_or_else(|| format!("{}, {}", self.commit, self.machine));

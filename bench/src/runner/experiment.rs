@@ -1,9 +1,10 @@
 //! Variants that are compared.
 
 use super::Runner;
-use crate::Result;
+use super::elsewhere::{self, Elsewhere};
 use crate::harness::interrupt;
 use crate::progress::Progress;
+use crate::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub struct Experiment<'a, V> {
     /// The number of each variant's group: neighbours that take turns in being first.
     groups: Vec<usize>,
     is_by_group: bool,
+    /// The other machine, and which variants run there.
+    elsewhere: Option<(Elsewhere, Vec<bool>)>,
 }
 
 /// A variant and the outcomes of its runs, in order.
@@ -77,6 +80,7 @@ impl Runner {
             within: None,
             groups: (0..variants.len()).collect(),
             is_by_group: false,
+            elsewhere: None,
             variants,
         }
     }
@@ -136,6 +140,13 @@ impl<V> Experiment<'_, V> {
         self
     }
 
+    /// Runs those variants that `which` picks on another machine. `run` is called there.
+    pub fn elsewhere(mut self, machine: Elsewhere, which: impl Fn(&V) -> bool) -> Self {
+        let which = self.variants.iter().map(|one| which(&one.1)).collect();
+        self.elsewhere = Some((machine, which));
+        self
+    }
+
     /// Runs every variant in every round; `run` does a single run. Ends when the time of `--minutes` is over.
     ///
     /// # Errors
@@ -187,7 +198,11 @@ impl<V> Experiment<'_, V> {
 
     /// Whether a run of a variant is wanted, and not kept.
     pub(super) fn is_to_do(&self, index: usize, round: usize) -> bool {
-        self.wanted[index] && self.runner.ledger().done(&self.variants[index].0) < round
+        let name = &self.variants[index].0;
+        match &self.runner.options.inside {
+            Some(asked) => *asked == elsewhere::word(name),
+            None => self.wanted[index] && self.runner.ledger().done(name) < round,
+        }
     }
 
     /// Does one run, and keeps what it comes to.
@@ -201,8 +216,21 @@ impl<V> Experiment<'_, V> {
         let (name, what) = &self.variants[index];
         let turn = Turn::new(self.runner, name, (round, self.rounds));
         let begun = Instant::now();
-        let outcome = run(what, &turn)?;
+        if self.runner.options.inside.is_some() {
+            elsewhere::answer(&run(what, &turn)?);
+            return Err(Error::Answered);
+        }
+        let outcome = match self.machine(index) {
+            Some(machine) => machine.ask(self.runner, name, &turn.progress)?,
+            None => run(what, &turn)?,
+        };
         self.runner.ledger().keep(name, begun.elapsed(), &outcome)
+    }
+
+    /// The machine on which a variant runs; `None` for this one.
+    fn machine(&self, index: usize) -> Option<&Elsewhere> {
+        let (machine, which) = self.elsewhere.as_ref()?;
+        which[index].then_some(machine)
     }
 
     /// The variants with all that is kept of them.
@@ -227,11 +255,11 @@ impl<V> Experiment<'_, V> {
                         outcomes,
                     });
                 }
-                None if !fewer => ledger.missing += 1,
+                None if !fewer => ledger.missing.push(name),
                 None => {}
             }
         }
-        if self.is_part_enough || ledger.missing == 0 {
+        if self.is_part_enough || ledger.missing.is_empty() {
             Ok(all)
         } else {
             Err(self.runner.unfinished())
@@ -301,6 +329,27 @@ mod tests {
             ..Options::of(3)
         };
         Runner::new("test", options).expect("nothing is read")
+    }
+
+    #[test]
+    fn a_guest_makes_one_run_of_the_variant_that_it_was_asked_for() {
+        let asked = |variant: &str| {
+            let options = Options {
+                inside: Some(variant.to_owned()),
+                ..Options::of(3)
+            };
+            let runner = Runner::new("test", options).expect("nothing is read");
+            let mut ran = Vec::new();
+            let experiment = runner.experiment([("a", 1), ("b, v2", 2)]);
+            let experiment = experiment.elsewhere(Elsewhere::user_mode(), |what| *what == 2);
+            let ended = experiment.wanted().run(|what, _| {
+                ran.push(*what);
+                Ok(())
+            });
+            (ran, matches!(ended, Err(Error::Answered)))
+        };
+        assert_eq!(asked("b,_v2"), (vec![2], true));
+        assert_eq!(asked("c"), (Vec::new(), false));
     }
 
     #[test]

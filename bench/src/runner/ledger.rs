@@ -51,12 +51,12 @@ pub(super) struct Ledger {
     result: Vec<Row>,
     /// The fewest runs of a variant that is repeated.
     pub(super) fewest: Option<usize>,
-    /// Number of variants, of those that were wanted, of those without a row of any commit, and of those of
-    /// whose row this recording has a part.
+    /// Number of variants, of those that were wanted, and of those of whose row this recording has a part.
     pub(super) asked: usize,
     pub(super) wanted: usize,
-    pub(super) missing: usize,
     partial: usize,
+    /// Variants without a row of any commit.
+    pub(super) missing: Vec<String>,
     /// Whether there was no time for all runs, and how long the longest of those that were done took.
     pub(super) is_cut: bool,
     pub(super) longest: Duration,
@@ -93,8 +93,8 @@ impl Ledger {
             fewest: None,
             asked: 0,
             wanted: 0,
-            missing: 0,
             partial: 0,
+            missing: Vec::new(),
             is_cut: false,
             longest: Duration::ZERO,
             searched: Duration::ZERO,
@@ -246,6 +246,7 @@ impl Ledger {
     pub(super) fn complete(&self, results: &mut Results, repeat: usize) {
         results.keep(self.result.clone());
         (results.slice, results.seed) = (self.head.slice, self.head.seed);
+        results.missing.clone_from(&self.missing);
         if results.repetitions == repeat {
             results.repetitions = self.fewest.unwrap_or(repeat);
         }
@@ -451,6 +452,30 @@ mod tests {
         assert_eq!(test.record("one", Options::of(2), 9).0, "bb");
         assert_eq!(test.rows(), [row("a", "one", 2), row("b", "one", 2)]);
         fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn a_table_with_gaps_names_them_and_later_recordings_fill_them() {
+        let test = Recorded::new("ledger-gaps");
+        let gaps = |options| Options {
+            gaps: true,
+            ..options
+        };
+        let (_, recorded) = test.record("one", gaps(only("a", false)), 9);
+        let text = recorded.unwrap().markdown();
+        assert!(text.contains("Not measured yet: b."), "{text}");
+        assert_eq!(test.rows(), [row("a", "one", 2)]);
+        let (order, whole) = test.record("two", only("b", false), 9);
+        assert_eq!((order.as_str(), whole.unwrap().missing.len()), ("bb", 0));
+        assert_eq!(test.rows(), [row("a", "one", 2), row("b", "two", 2)]);
+        // A part of a row is no row.
+        let test = Recorded::new("ledger-gaps-cut");
+        let none = Options {
+            minutes: Some(0),
+            ..Options::of(2)
+        };
+        let (_, cut) = test.record("one", gaps(none), 9);
+        assert!(matches!(cut, Err(Error::Unfinished { .. })) && !test.results().exists());
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! ([`Experiment`]; a model gives the same figures each time, so it needs none), keeps what their runs come
 //! to (`ledger`), shows progress, and decides where tables and pictures go.
 
+mod elsewhere;
 mod experiment;
 mod lanes;
 mod ledger;
 
+pub use elsewhere::{Elsewhere, V2};
 pub use experiment::{Experiment, Turn, Variant};
 
 use crate::harness::ground::Ground;
@@ -39,8 +41,12 @@ pub struct Options {
     pub record: bool,
     /// Whether rows are recorded that are kept of this commit.
     pub again: bool,
+    /// Whether results are recorded although variants have no rows yet: the table names them.
+    pub gaps: bool,
     /// Minutes after which no run is begun, nor one that may take longer than what is left of them.
     pub minutes: Option<u64>,
+    /// The variant of which one run is made, whose outcome is printed: in a guest that was asked for it.
+    pub inside: Option<String>,
 }
 
 impl Options {
@@ -53,7 +59,9 @@ impl Options {
             seed: None,
             record: false,
             again: false,
+            gaps: false,
             minutes: None,
+            inside: None,
         }
     }
 }
@@ -247,7 +255,7 @@ impl Runner {
     }
 
     /// Saves results with the rows that they are made of: in `bench/results` if they are recorded and no
-    /// variant lacks its row, in `bench/out/NAME` otherwise.
+    /// variant lacks its row (or it may, and another has one), in `bench/out/NAME` otherwise.
     ///
     /// # Errors
     /// When a file cannot be written, and when `--only` names no variant.
@@ -258,15 +266,16 @@ impl Runner {
             return Err(Error::NoVariant { only: only.clone() });
         }
         ledger.complete(results, self.repeat());
-        let is_whole = self.options.record && ledger.missing == 0;
-        let folder = if is_whole {
+        let is_enough = ledger.missing.is_empty() || self.options.gaps && !results.rows.is_empty();
+        let is_recorded = self.options.record && is_enough;
+        let folder = if is_recorded {
             self.results.clone()
         } else {
             out(self.name)
         };
         std::fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         results.save(&folder)?;
-        if is_whole {
+        if is_recorded {
             ledger.settle(&folder)
         } else {
             Ok(())
@@ -291,11 +300,12 @@ impl Runner {
         if ledger.is_cut {
             return Err(self.unfinished());
         }
-        if self.options.record && ledger.missing > 0 {
+        if self.options.record && !self.options.gaps && !ledger.missing.is_empty() {
             println!(
                 "\n{} variants have no rows yet, so bench/results is as it was. These runs wait for them: \
-                 `make bench-{}` measures the others.",
-                ledger.missing, self.name
+                 `make bench-{}` measures the others; with GAPS=1 the table is recorded without them.",
+                ledger.missing.len(),
+                self.name
             );
         }
         Ok(())

@@ -1,21 +1,16 @@
 //! Too little memory on other kernels: one that does not track writes, one older than Linux 6.7, and one with
 //! cgroup version 2 and the multi-generational LRU, in an emulated virtual machine (the guest).
-//!
-//! The guest runs this program too, which measures there and prints the results.
 
 use super::limited_memory::{Level, Pressed, Pressure, Series, steady_faults, steady_pause};
-use super::run_workloads::{Runs, ratio, target};
+use super::run_workloads::{Runs, Stage, ratio, target};
+use crate::Result;
+use crate::harness::job::Outcome;
 use crate::harness::libgc::{Collector, OURS, SYSTEM, Workload, built, heapload};
 use crate::measurement::{About, Measurement};
-use crate::progress::Progress;
 use crate::report::results::{Machine, Results, root};
-use crate::runner::Runner;
-use crate::{Error, Result};
+use crate::runner::{self, Elsewhere, Runner, Turn};
 use plimsoll_testbed::Refused;
-use plimsoll_testbed::guest::{Guest, Kind, NoAnswer};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
-use std::time::Duration;
 
 /// The collectors. Those that run in the guest come first.
 const COLLECTORS: [Collector; 4] = [
@@ -28,10 +23,6 @@ const INSIDE: &[Collector] = &[SYSTEM, OURS];
 
 const LIMIT: [Pressure; 1] = [Pressure::Limit(60)];
 
-/// The beginning of the line that holds the guest's answer.
-const ANSWER: &str = "measured inside: ";
-/// How long to wait for the guest: its processor is emulated, which takes ten times as long.
-const PATIENCE: Duration = Duration::from_secs(3600);
 /// Bytes of swap in the guest, whose disk is small.
 const SWAP: u64 = 512 << 20;
 
@@ -44,7 +35,8 @@ fn workloads() -> Vec<Pressed> {
 }
 
 fn workloads_inside() -> Vec<Pressed> {
-    let guest = |workload| Pressed::new(workload, &LIMIT).named("v2");
+    let guest =
+        |workload| Pressed::new(workload, &LIMIT).named(runner::V2.trim_start_matches(", "));
     vec![
         guest(Workload::largelive(40, 6_000_000, 1)),
         guest(Workload::bintree(17, 1)),
@@ -58,7 +50,7 @@ struct Answer {
     /// State of the guest's multi-generational LRU (`/sys/kernel/mm/lru_gen/enabled`).
     generations: String,
     /// The runs, by level and collector.
-    runs: Vec<Vec<Runs>>,
+    runs: Vec<Vec<Outcome>>,
 }
 
 const FINISH: &str = "every run finishes";
@@ -89,67 +81,36 @@ impl Measurement for Kernels {
         series.run(runner)?;
         let inside = workloads_inside().into_iter();
         let experiment = runner.experiment(inside.map(|one| (one.name.clone(), one)));
-        let experiment = experiment.wanted().by_group();
-        let ran = experiment.run(|one, turn| ask(&one.name, runner, &turn.progress))?;
+        // By this manifest the program finds the root of its checkout.
+        let files = vec![heapload(), built(), root().join("Cargo.toml")];
+        let experiment = experiment
+            .wanted()
+            .by_group()
+            .elsewhere(Elsewhere::emulated(files), |_| true);
+        let ran = experiment.run(|one, turn| answer(one, runner, turn))?;
         let mut guest = None;
         for variant in ran {
             let mut one = variant.what;
             for answer in variant.outcomes {
-                for (level, runs) in one.levels.iter_mut().zip(answer.runs) {
-                    level.runs.resize(runs.len(), Runs::default());
-                    for (all, runs) in level.runs.iter_mut().zip(runs) {
-                        all.0.extend(runs.0);
-                    }
-                }
+                one.keep(answer.runs, INSIDE.len());
                 guest = Some((answer.machine, answer.generations));
             }
             series.pressed.push(one);
         }
         Ok(report(&series, runner, guest))
     }
-
-    fn run_inside(&self, runner: &Runner) -> Result<()> {
-        let mut series = Series::new(INSIDE, workloads_inside()).swap(SWAP);
-        series.run(runner)?;
-        let generations = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled");
-        let levels = series.pressed.into_iter().flat_map(|one| one.levels);
-        let answer = Answer {
-            machine: Machine::this(),
-            generations: generations.unwrap_or_default().trim().to_owned(),
-            runs: levels.map(|level| level.runs).collect(),
-        };
-        let answer = serde_json::to_string(&answer).expect("text and numbers");
-        println!("\n{ANSWER}{answer}");
-        Ok(())
-    }
 }
 
-/// Boots the guest, which runs one workload once, and waits for its answer.
-fn ask(workload: &str, runner: &Runner, progress: &Progress) -> Result<Answer> {
-    let own = Path::new("/proc/self/exe");
-    let program = std::env::current_exe().map_err(Error::file("read", own))?;
-    let only = workload.split(',').next().unwrap_or_default();
-    let arguments = format!("{} --inside --repeat 1 --only {only}", runner.name());
-    // By this manifest the program finds the root of its checkout.
-    let files = [heapload(), built(), root().join("Cargo.toml")];
-    let guest = Guest {
-        kind: Kind::Emulated,
-        name: "guest-bench",
-        scratch: &root().join(".cache"),
-        program: &program,
-        arguments: &arguments,
-        files: &files.each_ref().map(|file| file.as_path()),
-        patience: PATIENCE,
-    };
-    let progress = progress.part("in the guest");
-    let said = guest.run(&mut |last| progress.tell(format_args!("{last}")));
-    let said = said.map_err(|e| match e {
-        NoAnswer::Missing(what) | NoAnswer::Failed(what) => Error::Guest(what),
-    })?;
-    let answer = said.split_once(ANSWER).map(|(_, rest)| rest);
-    let answer = answer.and_then(|rest| rest.lines().next());
-    let answer = answer.ok_or_else(|| Error::Guest(format!("it gave no figures: {said}")))?;
-    serde_json::from_str(answer).map_err(|e| Error::Guest(format!("its figures: {e}")))
+/// One run of a workload in the guest.
+fn answer(one: &Pressed, runner: &Runner, turn: &Turn<'_>) -> Result<Answer> {
+    let mut stage = Stage::new(runner.name(), SWAP)?;
+    let runs = one.run(&mut stage, INSIDE, runner, turn)?;
+    let generations = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled");
+    Ok(Answer {
+        machine: Machine::this(),
+        generations: generations.unwrap_or_default().trim().to_owned(),
+        runs,
+    })
 }
 
 fn report(series: &Series, runner: &Runner, guest: Option<(Machine, String)>) -> Results {

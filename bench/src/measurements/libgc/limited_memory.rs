@@ -7,7 +7,7 @@ use crate::harness::job::{Conditions, Outcome};
 use crate::harness::libgc::{Collector, SYSTEM, Workload};
 use crate::harness::programs::hog;
 use crate::report::results::Results;
-use crate::runner::Runner;
+use crate::runner::{Elsewhere, Runner, Turn, V2};
 
 /// A run is killed once it takes this many times as long as with libgc and no limit.
 const PATIENCE: f64 = 8.0;
@@ -60,6 +60,8 @@ pub(super) struct Pressed {
     pub(super) levels: Vec<Level>,
     /// Name of the plot of utilization under the first pressure, if one is drawn.
     plot: Option<&'static str>,
+    /// Whether it runs in a guest with cgroup version 2.
+    elsewhere: bool,
 }
 
 /// One pressure, and the runs of each collector under it.
@@ -82,7 +84,15 @@ impl Pressed {
                 })
                 .collect(),
             plot: None,
+            elsewhere: false,
         }
+    }
+
+    /// Runs it in a guest with cgroup version 2.
+    pub(super) fn elsewhere(mut self) -> Pressed {
+        self.elsewhere = true;
+        self.name += V2;
+        self
     }
 
     /// Runs two copies at the same time, in one limit.
@@ -101,8 +111,34 @@ impl Pressed {
         self
     }
 
+    /// Runs each level once with each collector. The first run of all says how much memory it takes.
+    pub(super) fn run(
+        &self,
+        stage: &mut Stage,
+        collectors: &[Collector],
+        runner: &Runner,
+        turn: &Turn<'_>,
+    ) -> Result<Vec<Vec<Outcome>>> {
+        let (workload, copies) = (&self.workload, self.copies);
+        let first = format!("{}, at first", self.name);
+        let known = runner.known(&first, |progress| {
+            stage.run_freely(workload, copies, SYSTEM, progress)
+        })?;
+        let mut levels = Vec::new();
+        for level in &self.levels {
+            let longest = known.seconds * PATIENCE;
+            let conditions = level.pressure.conditions(known.resident, longest);
+            let progress = turn.progress.part(&level.pressure.name());
+            let runs = collectors
+                .iter()
+                .map(|collector| stage.run(workload, copies, *collector, &conditions, &progress));
+            levels.push(runs.collect::<Result<Vec<_>>>()?);
+        }
+        Ok(levels)
+    }
+
     /// Adds one run of each level with each collector.
-    fn keep(&mut self, levels: Vec<Vec<Outcome>>, collectors: usize) {
+    pub(super) fn keep(&mut self, levels: Vec<Vec<Outcome>>, collectors: usize) {
         for (level, outcomes) in self.levels.iter_mut().zip(levels) {
             level.runs.resize(collectors, Runs::default());
             for (runs, outcome) in level.runs.iter_mut().zip(outcomes) {
@@ -126,8 +162,6 @@ impl Pressed {
 pub(super) struct Series {
     pub(super) collectors: &'static [Collector],
     pub(super) pressed: Vec<Pressed>,
-    /// Bytes of swap.
-    swap: u64,
 }
 
 impl Series {
@@ -135,46 +169,17 @@ impl Series {
         Series {
             collectors,
             pressed,
-            swap: SWAP,
         }
-    }
-
-    /// Sets the size of the swap file, bytes.
-    pub(super) fn swap(mut self, bytes: u64) -> Series {
-        self.swap = bytes;
-        self
     }
 
     /// Runs the wanted workloads, draws their plots, and keeps their outcomes.
     pub(super) fn run(&mut self, runner: &Runner) -> Result<()> {
-        let mut stage = Stage::new(runner.name(), self.swap)?;
+        let mut stage = Stage::new(runner.name(), SWAP)?;
         let collectors = self.collectors;
         let variants = self.pressed.drain(..).map(|one| (one.name.clone(), one));
         let experiment = runner.experiment(variants).wanted().by_group();
-        let ran = experiment.run(|one, turn| {
-            let (workload, copies) = (&one.workload, one.copies);
-            let first = format!("{}, at first", one.name);
-            let known = runner.known(&first, |progress| {
-                stage.run_freely(workload, copies, SYSTEM, progress)
-            })?;
-            let mut levels = Vec::new();
-            for level in &one.levels {
-                let conditions = level
-                    .pressure
-                    .conditions(known.resident, known.seconds * PATIENCE);
-                let progress = turn.progress.part(&level.pressure.name());
-                let mut run = |collector: &Collector| {
-                    stage.run(workload, copies, *collector, &conditions, &progress)
-                };
-                levels.push(
-                    collectors
-                        .iter()
-                        .map(&mut run)
-                        .collect::<Result<Vec<_>>>()?,
-                );
-            }
-            Ok(levels)
-        })?;
+        let experiment = experiment.elsewhere(Elsewhere::user_mode(), |one| one.elsewhere);
+        let ran = experiment.run(|one, turn| one.run(&mut stage, collectors, runner, turn))?;
         for variant in ran {
             let mut one = variant.what;
             for levels in variant.outcomes {
@@ -249,7 +254,7 @@ impl Series {
     }
 
     /// A figure of each workload under each pressure, with its name. Those that have no such figure are left
-    /// out.
+    /// out, and those of the guest, where other things take other times.
     pub(super) fn figures(
         &self,
         of: impl Fn(&Pressed, &Level) -> Option<f64>,
@@ -257,6 +262,7 @@ impl Series {
         let levels = self
             .pressed
             .iter()
+            .filter(|one| !one.elsewhere)
             .flat_map(|one| one.pressed().iter().map(move |level| (one, level)));
         levels
             .filter_map(|(one, level)| Some((one.at(level), of(one, level)?)))

@@ -34,6 +34,13 @@ fn workloads() -> Vec<Pressed> {
         .named("growing pressure")
         .plotted("growing"),
     );
+    for workload in [
+        Workload::largelive(40, 6_000_000, 1),
+        Workload::bintree(17, 1),
+    ] {
+        let small = || Pressed::new(workload.clone(), &LIMITS[..1]).named("small");
+        all.extend([small(), small().elsewhere()]);
+    }
     all
 }
 
@@ -78,6 +85,8 @@ fn report(series: &Series, runner: &Runner) -> Results {
          cells, and a process in the same cgroup that takes 1 MiB every 100 ms up to half of the memory, \
          and locks it. A run that takes more than 8 times as long as the first with libgc and no limit \
          is ended (took too long). \
+         Small: 0.7 million objects and 6 million cells, depth 17. v2: the same in user-mode Linux with \
+         one processor under cgroup version 2; that counts for no target but the first. \
          Figures are of runs that finished. Steady: the last third of the collections; their median pause.",
         runner,
     );

@@ -4,6 +4,7 @@ use super::outcome::Rules;
 use crate::harness::programs::JVMS;
 use crate::harness::programs::{Jvm, Service, Work, gcbench, gcbench_java, guile, lucene, service};
 use crate::harness::scenario::{Change, Conditions, Program, Scenario};
+use crate::runner::V2;
 use std::path::Path;
 
 /// Bytes that the programs share.
@@ -35,6 +36,14 @@ const LIVE_BESIDE: Work = Work {
 };
 /// Time between two changes, seconds.
 const PHASE: f64 = 10.0;
+/// The same of the small kinds, which also run in a guest: there a page fault takes a hundred times as long.
+const SMALL: u64 = 400 << 20;
+const SMALL_PHASE: f64 = 20.0;
+/// [`RECORDS`] of a small service.
+const FEW_RECORDS: Service = Service {
+    live: 25,
+    ..RECORDS
+};
 /// The end of the name of a kind with lending.
 const LENDING: &str = " lending";
 
@@ -47,6 +56,8 @@ pub(super) struct Kind {
     pub(super) group: usize,
     pub(super) rules: Rules,
     pub(super) conditions: Conditions,
+    /// Whether it runs in a guest with cgroup version 2.
+    pub(super) elsewhere: bool,
     pub(super) scenario: Scenario,
 }
 
@@ -56,7 +67,7 @@ pub(super) fn without_lending(name: &str) -> Option<&str> {
 }
 
 /// The kinds, by name. `classes` is the class path of the programs in Java. Those that also run with
-/// lending are followed by that.
+/// lending, or in a guest, are followed by that.
 pub(super) fn kinds(classes: &Path) -> Vec<(String, Kind)> {
     let mut kinds = Vec::new();
     for jvm in JVMS {
@@ -94,6 +105,15 @@ pub(super) fn kinds(classes: &Path) -> Vec<(String, Kind)> {
         kinds.push((format!("{} Lucene", jvm.name()), shown(None, three(lucene))));
     }
     kinds.push(("Guile".to_owned(), shown(None, three(|| guile(40)))));
+    kinds.push((
+        "small libgc".to_owned(),
+        shown(Some(ITERATION), small(libgc)),
+    ));
+    for jvm in [JVMS[0], JVMS[2]] {
+        let service = || service(jvm, &[], classes, &FEW_RECORDS);
+        let kind = shown(Some(REQUEST), small(service)).with_agent();
+        kinds.push((format!("small {} agent", jvm.name()), kind));
+    }
     let lend = [JVMS[0], JVMS[2], JVMS[4]].map(Jvm::name);
     let lends = |name: &String| lend.contains(name) || name == "libgc";
     let each = kinds
@@ -101,9 +121,13 @@ pub(super) fn kinds(classes: &Path) -> Vec<(String, Kind)> {
         .enumerate()
         .flat_map(|(group, (name, mut kind))| {
             kind.group = group;
-            let lending =
-                lends(&name).then(|| (format!("{name}{LENDING}"), kind.clone().with_lending()));
-            [(name, kind)].into_iter().chain(lending)
+            let beside = if lends(&name) {
+                Some((format!("{name}{LENDING}"), kind.clone().with_lending()))
+            } else {
+                let is_small = name.starts_with("small ");
+                is_small.then(|| (format!("{name}{V2}"), kind.clone().elsewhere()))
+            };
+            [(name, kind)].into_iter().chain(beside)
         });
     each.collect()
 }
@@ -115,6 +139,7 @@ fn shown(unit: Option<u64>, scenario: Scenario) -> Kind {
         group: 0,
         rules: Rules { soon: SOON, unit },
         conditions: Conditions::BrokerWithoutLending,
+        elsewhere: false,
         scenario,
     }
 }
@@ -137,6 +162,13 @@ impl Kind {
             program.agent = true;
         }
         self
+    }
+
+    fn elsewhere(self) -> Kind {
+        Kind {
+            elsewhere: true,
+            ..self
+        }
     }
 
     fn with_lending(self) -> Kind {
@@ -176,6 +208,15 @@ fn runs_beside(jvm: Jvm) -> bool {
 }
 
 fn three(command: impl Fn() -> Vec<String>) -> Scenario {
+    three_in(BUDGET, PHASE, command)
+}
+
+fn small(command: impl Fn() -> Vec<String>) -> Scenario {
+    three_in(SMALL, SMALL_PHASE, command)
+}
+
+/// Three programs in a budget, with a change after each phase.
+fn three_in(budget: u64, phase: f64, command: impl Fn() -> Vec<String>) -> Scenario {
     let program = |name: &str, weight, start, stop| Program {
         name: name.to_owned(),
         weight,
@@ -185,15 +226,15 @@ fn three(command: impl Fn() -> Vec<String>) -> Scenario {
         ..Program::default()
     };
     Scenario {
-        budget: BUDGET,
-        seconds: 5.0 * PHASE,
+        budget,
+        seconds: 5.0 * phase,
         programs: vec![
             program("ten", 10, 0.0, None),
-            program("forty", 40, PHASE, Some(4.0 * PHASE)),
-            program("twenty", 20, 2.0 * PHASE, None),
+            program("forty", 40, phase, Some(4.0 * phase)),
+            program("twenty", 20, 2.0 * phase, None),
         ],
         changes: vec![Change {
-            at: 3.0 * PHASE,
+            at: 3.0 * phase,
             name: "ten".to_owned(),
             weight: 40,
         }],
@@ -228,7 +269,8 @@ mod tests {
         let kinds = kinds(Path::new("/classes"));
         let names: BTreeSet<&String> = kinds.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), kinds.len());
-        assert!(names.iter().all(|name| !name.contains(',')), "{names:?}");
+        let name = |name: &&String| name.strip_suffix(V2).unwrap_or(name).contains(',');
+        assert!(!names.iter().any(name), "{names:?}");
     }
 
     #[test]

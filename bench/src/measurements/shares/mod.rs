@@ -3,7 +3,8 @@
 //! Three programs of one kind with weights 10, 40 and 20 start one after another; then one changes its
 //! weight, and one ends (paper, section 5.2, Figures 3 and 4). Another scenario does this with thirty
 //! programs; several of them start and end at once. The broker does not lend, as the paper's does not. Beside
-//! that some kinds run with lending, and the cost to those who lend is judged.
+//! that some kinds run with lending, and the cost to those who lend is judged; and some small ones run in a
+//! guest with cgroup version 2.
 //!
 //! | module | is |
 //! |---|---|
@@ -25,7 +26,7 @@ use crate::harness::run_scenario::play;
 use crate::harness::trace::Trace;
 use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
-use crate::runner::{Runner, Turn};
+use crate::runner::{Elsewhere, Runner, Turn};
 use kinds::{Kind, kinds};
 use outcome::Outcome;
 use std::path::Path;
@@ -40,7 +41,7 @@ impl Measurement for Shares {
             question: "Do programs use their weighted shares, and how soon after arrivals, \
                        departures and weight changes?",
             asks: report::ASKS,
-            minutes: 118,
+            minutes: 175,
             only: true,
             slice: false,
             seed: None,
@@ -58,6 +59,7 @@ impl Measurement for Shares {
             .experiment(kinds(Path::new(&classes)))
             .wanted()
             .rotating(|kind| kind.group)
+            .elsewhere(Elsewhere::user_mode(), |kind| kind.elsewhere)
             .by_group()
             .run(|kind, turn| {
                 let trace = play(&ground, &kind.scenario, kind.conditions, &turn.progress)?;

@@ -43,7 +43,10 @@ const METHOD: &str = "\
      MB/s at the most: three programs that build all the trees they can leave two processors no \
      time for collectors that run beside them; for the other collectors of Java a service with \
      100 MB of records; a quarter of its allocation replaces some. Agent: with `--agent auto`. \
-     Fixed heap: -Xms and -Xmx 1500 MiB, which shrinks only by what the agent gives back.";
+     Fixed heap: -Xms and -Xmx 1500 MiB, which shrinks only by what the agent gives back. Small: \
+     400 MB, 20 s between changes, 25 MB of records. v2: the same in user-mode Linux with one \
+     processor under cgroup version 2, where a page fault takes a hundred times as long; small kinds \
+     have no targets.";
 
 /// Reports all variants.
 pub(super) fn report(ran: &[Variant<Kind, Outcome>], runner: &Runner) -> Results {
