@@ -8,6 +8,7 @@ use plimsoll_testbed::{SwapFile, TestCgroup, children};
 use plimsoll_unit::Bytes;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Most bytes of a measurement's swap file.
 pub const SWAP: u64 = 4 << 30;
@@ -26,6 +27,8 @@ fn room(folder: &Path, wanted: u64) -> u64 {
 /// A cgroup to run in, with swap behind it.
 #[derive(Debug)]
 pub struct Ground {
+    // Before the cgroup above them, so that they are dropped first.
+    leaves: Mutex<Vec<TestCgroup>>,
     cgroup: TestCgroup,
     folder: Folder,
     /// Whether nothing of the cgroup may be paged out.
@@ -73,6 +76,7 @@ impl Ground {
             .transpose();
         let swap = swap.map_err(missing("swap file"))?;
         Ok(Ground {
+            leaves: Mutex::default(),
             cgroup,
             folder: Folder::new(name)?,
             swapless: false,
@@ -86,13 +90,24 @@ impl Ground {
         self.cgroup.cgroup()
     }
 
-    /// Makes `command` start in the cgroup.
+    /// Makes `command` start in the cgroup. Under version 2 it has a cgroup of its own below that: a cgroup
+    /// takes no processes once a program has made one for itself below it.
     ///
     /// # Errors
     /// When the cgroup takes no processes.
     pub fn enter(&self, command: &mut Command) -> Result<()> {
-        let dir = self.cgroup().dir();
-        children::enter(command, self.cgroup()).map_err(Error::file("enter", dir))
+        let enter = |cgroup: &Cgroup, command: &mut Command| {
+            children::enter(command, cgroup).map_err(Error::file("enter", cgroup.dir()))
+        };
+        if self.cgroup().version() == Version::V1 {
+            return enter(self.cgroup(), command);
+        }
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("program-{}", leaves.len());
+        let leaf = TestCgroup::below(self.cgroup(), &name, None)?;
+        enter(leaf.cgroup(), command)?;
+        leaves.push(leaf);
+        Ok(())
     }
 
     /// A folder for files of the measurement.

@@ -9,6 +9,7 @@ use plimsoll_testbed::guest::{Guest, Kind, NoAnswer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The end of the name of a variant that runs under cgroup version 2, beside the same variant here.
@@ -17,6 +18,9 @@ pub const V2: &str = ", v2";
 const ANSWER: &str = "measured inside: ";
 /// How long to wait for the guest. An emulated processor takes ten times as long as this machine's.
 const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The number of guests so far: each has a folder of its own, since lanes boot several at once.
+static GUESTS: AtomicUsize = AtomicUsize::new(0);
 
 /// A guest that boots for each run of a variant.
 #[derive(Clone, Debug)]
@@ -55,11 +59,13 @@ impl Elsewhere {
         let own = Path::new("/proc/self/exe");
         let program = std::env::current_exe().map_err(Error::file("read", own))?;
         let arguments = format!("{} --repeat 1 --inside {}", runner.name(), word(variant));
+        let name = format!("guest-bench-{}", GUESTS.fetch_add(1, Relaxed));
+        let scratch = swap_folder();
         let files: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
         let guest = Guest {
             kind: self.kind,
-            name: "guest-bench",
-            scratch: &swap_folder(),
+            name: &name,
+            scratch: &scratch,
             program: &program,
             arguments: &arguments,
             files: &files,
@@ -67,6 +73,7 @@ impl Elsewhere {
         };
         let progress = progress.part("in the guest");
         let said = guest.run(&mut |last| progress.tell(format_args!("{last}")));
+        let _ = std::fs::remove_dir_all(scratch.join(&name));
         let said = said.map_err(|e| match e {
             NoAnswer::Missing(what) | NoAnswer::Failed(what) => Error::Guest(what),
         })?;
