@@ -82,8 +82,8 @@ fn it_takes_away_zombies_and_ends_as_its_program() {
     }
 }
 
-/// What an engine sends comes from outside of the container. A program that has no handler ends by the signal,
-/// and the container's status says by which.
+/// An engine sends signals from outside of the container. A program without a handler ends by the signal, and
+/// the container's status says by which.
 #[test]
 fn it_passes_signals_on_and_tells_which_one_ended_its_program() {
     if is_impossible() {
