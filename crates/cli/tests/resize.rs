@@ -220,13 +220,3 @@ fn programs_live_through_halved_limits() {
         container.write(LIMIT).unwrap();
     }
 }
-
-mod guest {
-    use std::path::Path;
-
-    #[test]
-    fn in_user_mode() {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        plimsoll_testbed::guest::run_in_user_mode("user-resize", scratch, "");
-    }
-}
