@@ -4,9 +4,9 @@
 #   resize.sh DIRECTORY SIZE       of a cgroup, by writing to it
 # SIZE is in bytes, or has K, M or G behind it. A lower limit is approached in steps, each of which leaves an
 # eighth of what is in use: a limit below what is in use is refused under cgroup v1, and kills at once under
-# v2. Programs see each step as their limit and give back. Where that brings nothing for two seconds, a program
-# may have that eighth as its own, and later steps leave a 32nd. It ends with 1 after PATIENCE seconds (120):
-# then what lives does not fit, and the limit stays at the last step.
+# v2. Programs see each step as their limit and give back. Where that brings nothing for two seconds, a
+# program may have that eighth as its own, and later steps leave a 32nd. It ends with 1 after PATIENCE seconds
+# (120): then what lives does not fit, and the limit stays at the last step.
 set -eu
 engine=${ENGINE:-docker}
 [ $# = 2 ] || { echo "usage: resize.sh CONTAINER|DIRECTORY SIZE" >&2; exit 2; }
