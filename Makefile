@@ -8,7 +8,7 @@ NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-ag
 NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
 .PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize model miri docs install dist test-packages clean
+.PHONY: sanitize model miri docs install dist test-packages test-containers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -111,6 +111,12 @@ dist: ## packages (deb, rpm), tarball, image, sums, bill of materials: the same 
 
 test-packages: dist ## the packages in clean roots of Debian 12 and 13, as root; 2 GB below .cache
 	packaging/test.sh
+
+test-containers: ## a broker and three services in containers of Docker, as root; no image is downloaded
+	@tools/setup.sh containers
+	cargo build --release -p plimsoll-cli -p plimsoll-broker -p plimsoll-libgc -p plimsoll-agent-jvm
+	cargo build --release -p plimsoll-client --example cache
+	packaging/compose/try.sh
 
 clean: ## what cargo built
 	cargo clean

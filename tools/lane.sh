@@ -41,6 +41,7 @@ case $suite in
     ;;
   vm/machine) lane=quiet apart=(daemon::stalls pressure::) ;;
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
+  cli/first_process) lane=quiet guests=(guest::) ;;
   cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
   kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
@@ -73,7 +74,7 @@ only() {
 case $wanted in
   every-case)
     case $suite in
-      cli/want | jvm/real | lab/record) run ;;
+      cli/resize | cli/want | jvm/real | lab/record) run ;;
       runtimes/adopted | runtimes/command_lines | runtimes/hotspot) run ;;
     esac
     ;;

@@ -274,6 +274,20 @@ prometheus() {
   say "it could not be fetched: the tests with a real Prometheus will be skipped"
 }
 
+# Docker's engine, for the containers of packaging/compose. It is unpacked, not installed: the package would
+# start a service.
+engine() {
+  packages runc docker-compose python3
+  [ ! -x "$cache/docker/usr/sbin/dockerd" ] || return 0
+  mkdir -p "$cache/docker/deb"
+  say "fetching Docker's engine"
+  as_root apt-get -o DPkg::Lock::Timeout=300 -qq update || true
+  (cd "$cache/docker/deb" && apt-get -qq -o APT::Sandbox::User=root download docker.io containerd)
+  local package
+  for package in "$cache"/docker/deb/*.deb; do dpkg-deb -x "$package" "$cache/docker"; done
+  rm -r "$cache/docker/deb"
+}
+
 # Names of packages with programs that are linked with libgc: the light ones, or all.
 programs() {
   local list=crates/libgc/tests/programs/packages.txt
@@ -317,6 +331,7 @@ case $purpose in
     compilers
     guest
     ;;
+  containers) packages guile-3.0 binutils; java; engine ;;
   dist) packages python3 binutils xz-utils rpm cpio debootstrap ;;
   docs)
     if [ ! -x "$cache/bin/mdbook" ]; then
@@ -325,8 +340,8 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, test, v2, sanitize, miri, programs, demo, bench, docs" \
-      "or dist"
+    say "unknown purpose '$purpose': build, lint, test, v2, sanitize, miri, programs, demo, bench, docs," \
+      "containers or dist"
     exit 2
     ;;
 esac

@@ -426,39 +426,6 @@ fn the_broker_holds_no_file_of_who_started_it_and_answers_for_no_service() {
 }
 
 #[test]
-fn as_the_first_process_of_a_container_it_takes_away_zombies() {
-    let place = Place::new();
-    // It looks again, for a minute, while there are some.
-    let script = "for n in 1 2 3; do (sh -c 'exit 0' & exit 0); done; sleep 0.5; \
-                  for n in $(seq 600); do grep -qs '^State:.Z' /proc/[0-9]*/status || break; sleep 0.1; \
-                  done; grep -ls '^State:.Z' /proc/[0-9]*/status; echo done";
-    place.write(
-        "p.toml",
-        &format!("[[program]]\nname='a'\ncommand=['sh', '-c', {script:?}]\nstdout='out'\n"),
-    );
-    let own = env!("CARGO_BIN_EXE_plimsoll");
-    for args in [vec!["run", "sh", "-c", script], vec!["run", "-f", "p.toml"]] {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--pid", "--fork", "--mount-proc", own])
-            .args(&args)
-            .env("PLIMSOLL_SOCKET", place.socket())
-            .current_dir(place.path(""))
-            .stdin(Stdio::null());
-        let output = command.output().unwrap();
-        let errors = stderr(&output);
-        // No rights, or a root that is no mount of its own (chroot).
-        if errors.starts_with("unshare: ") {
-            skip(errors);
-            return;
-        }
-        let file = std::fs::read(place.path("out")).unwrap_or_default();
-        let told = [output.stdout, file].concat();
-        assert_eq!(String::from_utf8_lossy(&told), "done\n", "{errors}");
-    }
-}
-
-#[test]
 fn what_adopts_in_the_background_holds_no_file_of_who_started_it() {
     let place = Place::new();
     let path = place.write("lock", "").canonicalize().unwrap();

@@ -200,9 +200,10 @@ impl Domain {
         self.read()
     }
 
-    /// The most that [`Reading::used_of_lowest`] can be now: all that is charged counts as used. Takes 1 us
-    /// for each group and 1 us more for each limit. `None` where only [`Domain::read`] can tell.
-    pub fn used_at_most(&self) -> Option<Bytes> {
+    /// [`Reading::lowest`] as it is now, and the most that [`Reading::used_of_lowest`] can be: all that is
+    /// charged counts as used. Takes 1 us for each group and 1 us more for each limit. `None` where only
+    /// [`Domain::read`] can tell.
+    pub fn used_at_most(&self) -> Option<(Bytes, Bytes)> {
         let (at, machine) = self.told?;
         let passed = Some(clock::now() - at).filter(|passed| *passed < MACHINE_LASTS)?;
         let (mut lowest, mut room) = (machine.total, room_of(&machine, passed));
@@ -213,7 +214,7 @@ impl Domain {
             lowest = lowest.min(limit);
             room = room.min(limit - group.usage().ok()?);
         }
-        Some(lowest - room)
+        Some((lowest, lowest - room))
     }
 
     /// Room in swap for the domain's memory, given its `reading`; there may be less memory that

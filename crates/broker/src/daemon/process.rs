@@ -18,12 +18,15 @@ use std::path::{Path, PathBuf};
 const MAX_LINE: usize = 64;
 /// A process with more descendants than this is adopted only if the caller says that it knows.
 const MANY: usize = 100;
+/// Most processes of a container among which a caller's is looked for.
+const MANY_IN_CONTAINER: usize = 1024;
 /// Most threads whose descendants are looked for, by the thread that decides (some microseconds each).
 const MANY_THREADS: usize = 8 * MANY;
 
 impl Daemon {
-    /// Opens a process for its owner, unless it already is a principal.
+    /// Opens a process for its owner, unless it already is a principal. `pid` is its number for the caller.
     pub(super) fn claim(&self, caller: &Caller, pid: u32) -> Result<Process, WireError> {
+        let pid = number_here(caller, pid)?;
         let process = sense::open(pid).map_err(|error| process_refused(pid, &error))?;
         let owner = process
             .uid()
@@ -286,6 +289,58 @@ impl Daemon {
             .or(self.sensing.domain().asked())
             .map(Path::to_path_buf)
     }
+}
+
+/// The broker's number for the process that its caller calls `pid`: a container has numbers of its own. There
+/// the process is looked for among those of the container, which is what descends from its first one.
+fn number_here(caller: &Caller, pid: u32) -> Result<u32, WireError> {
+    let refuse = |why: &str| {
+        let message = format!("process {pid} of the caller {why}");
+        Err(WireError::new(ErrorName::NotPermitted, message))
+    };
+    if caller.peer.pid == 0 {
+        return refuse(
+            "is not visible to this broker, which is in another container; give the broker the pid namespace \
+             of the host (`pid: host`), or all of them a common one",
+        );
+    }
+    let Some(peer) = inner(caller.peer.pid as i32).filter(|peer| peer.levels > 1) else {
+        return Ok(pid);
+    };
+    let is_asked_for = |one: &Inner| one.levels == peer.levels && one.pid == pid;
+    if is_asked_for(&peer) {
+        return Ok(caller.peer.pid);
+    }
+    let mut first = caller.peer.pid as i32;
+    for above in (sense::open(caller.peer.pid).iter()).flat_map(ancestors) {
+        match inner(above) {
+            Some(one) if one.levels == peer.levels => first = above,
+            _ => break,
+        }
+    }
+    let (mut found, mut threads) = (Vec::new(), MANY_THREADS);
+    descendants_within(first, MANY_IN_CONTAINER, &mut threads, &mut found)
+        .map_err(|error| process_refused(pid, &error))?;
+    let same = |one: &&i32| inner(**one).is_some_and(|one| is_asked_for(&one));
+    match found.iter().find(same) {
+        Some(here) => Ok(here.unsigned_abs()),
+        None => refuse("is not there, or its container has too many processes to find it"),
+    }
+}
+
+/// What a process is in its own pid namespace.
+struct Inner {
+    pid: u32,
+    /// Namespaces from the broker's down to its own.
+    levels: u32,
+}
+
+fn inner(pid: i32) -> Option<Inner> {
+    let ids = Process::open(pid).ok()?.ids().ok()?;
+    Some(Inner {
+        pid: ids.inner_pid.unsigned_abs(),
+        levels: ids.pid_levels,
+    })
 }
 
 /// Whether a process is `pid` or descends from it.

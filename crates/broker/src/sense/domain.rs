@@ -86,14 +86,16 @@ impl RootDomain {
         self.last
     }
 
-    /// Whether `is_alarming` of the present use. Reads only what is needed to tell.
+    /// Whether `is_alarming` of the present use, or its limit was changed. Reads only what is needed to tell.
     pub fn glance(&mut self, is_alarming: impl Fn(Bytes) -> bool) -> bool {
+        let before = self.last.capacity;
         let most = self.domain.used_at_most().filter(|_| self.until_look > 1);
-        if most.is_some_and(|most| !is_alarming(most)) {
+        if most.is_some_and(|(capacity, most)| capacity == before && !is_alarming(most)) {
             self.until_look -= 1;
             return false;
         }
-        is_alarming(self.read().used)
+        let now = self.read();
+        now.capacity != before || is_alarming(now.used)
     }
 
     /// Whether an excess kills. While that cannot be read, the last answer stays.

@@ -45,6 +45,7 @@ impl Signals {
             let writer = writer.try_clone().map_err(failed)?;
             signal_hook::low_level::pipe::register(signal, writer).map_err(failed)?;
         }
+        leave_orphans_to_the_kernel();
         Ok(signals)
     }
 
@@ -56,6 +57,15 @@ impl Signals {
             self.reload.swap(false, Ordering::Relaxed),
             self.leave.load(Ordering::Relaxed),
         )
+    }
+}
+
+/// The first process of a container is the parent of each process whose own parent has ended. The broker waits
+/// for no child, so there the kernel may take the zombies away.
+fn leave_orphans_to_the_kernel() {
+    if std::process::id() == 1 {
+        // SAFETY: no handler is set, so nothing of ours runs when a child ends.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     }
 }
 

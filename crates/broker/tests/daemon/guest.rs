@@ -15,5 +15,9 @@ fn groups_and_the_ladder_hold_under_version_2() {
 #[test]
 fn groups_and_the_ladder_hold_in_user_mode() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    run_in_user_mode("user-broker", scratch, "groups::a_ ladder::");
+    run_in_user_mode(
+        "user-broker",
+        scratch,
+        "groups::a_ ladder:: first_process::",
+    );
 }

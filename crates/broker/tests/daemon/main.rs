@@ -5,6 +5,7 @@ mod balance;
 mod common;
 mod config;
 mod files;
+mod first_process;
 mod ground;
 mod groups;
 mod guest;

@@ -53,6 +53,8 @@ pub fn without_swap(group: &TestCgroup, limit: u64) -> bool {
     let bounded = match group.cgroup().version() {
         Version::V1 => std::fs::write(dir.join("memory.memsw.limit_in_bytes"), limit.to_string())
             .and_then(|()| std::fs::write(dir.join("memory.swappiness"), "0")),
+        // A kernel without swap has no such file.
+        Version::V2 if !dir.join("memory.swap.max").exists() => Ok(()),
         Version::V2 => std::fs::write(dir.join("memory.swap.max"), "0"),
     };
     if bounded.is_err() {
@@ -113,15 +115,14 @@ pub fn printed(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(&format!("{name}.out"))).unwrap_or_default()
 }
 
-/// Our program with the agent's library beside it, as in a build tree.
+/// Our program with the agent's and the drop-in's libraries beside it, as in a build tree.
 pub fn ours(place: &Place) -> PathBuf {
     let own = place.path("bin/plimsoll");
-    let agent = library("libplimsoll_jvm.so");
     std::fs::create_dir_all(place.path("bin")).unwrap();
-    for (from, to) in [
-        (PathBuf::from(super::OWN), own.clone()),
-        (agent, place.path("bin/libplimsoll_jvm.so")),
-    ] {
+    let libraries = ["libplimsoll_jvm.so", "libplimsoll_gc.so"].map(library);
+    let files = [PathBuf::from(super::OWN)].into_iter().chain(libraries);
+    for from in files {
+        let to = place.path("bin").join(from.file_name().unwrap());
         if !to.exists() && std::fs::hard_link(&from, &to).is_err() {
             copy_program(from, to).unwrap();
         }
