@@ -1,6 +1,7 @@
-/* For user-mode Linux on a processor with AMX; user-mode.sh preloads it. A kernel before 6.13 keeps 2696 of
- * the bytes of a program's registers. The kernel below sets them only if it is given all that the processor
- * has, 11 KB with AMX. So it is given zeros for the rest: the first bytes say that no more is in use. */
+/* For user-mode Linux on a processor with AMX; user-mode.sh preloads it. A kernel before 6.13 keeps 2696
+ * bytes of the registers of a program. The kernel below sets them only if it is given all that the
+ * processor has, 11 KB with AMX. So it is given zeros for the rest: the first bytes say that no more is in
+ * use. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
