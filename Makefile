@@ -7,8 +7,9 @@ PREFIX ?= /usr/local
 NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-agent-tracer-alive
 NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
-.PHONY: help build check test test-programs test-machines demo bench lint fmt fuzz simulate stress stress-jvm
-.PHONY: sanitize model miri docs install dist test-packages test-containers clean
+.PHONY: help build check test test-v2 test-arm test-programs test-machines demo bench lint lint-arm fmt
+.PHONY: fuzz simulate stress stress-jvm sanitize model miri docs install dist test-packages test-containers
+.PHONY: clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -29,6 +30,10 @@ check: ## what needs no memory pressure and takes seconds: less than four minute
 test: ## every test; those of all JDKs with all collectors run some of their cases
 	@tools/setup.sh test
 	tools/test.sh
+
+test-v2: ## what depends on the kernel, on each machine with cgroup version 2; builds a kernel the first time
+	@tools/setup.sh v2
+	tools/v2.sh
 
 test-machines: ## all cases of the tests of which `make test` runs some
 	@tools/setup.sh test

@@ -295,6 +295,29 @@ pub fn clear(process: &Process) -> Result<()> {
     write_text(&place(process.pid(), "clear_refs"), b"1")
 }
 
+/// Whether the kernel notes which pages are used: clears our own bits, and looks whether pages that we use
+/// then count as used. User-mode Linux 6.1 leaves them mapped, and sees no further use.
+///
+/// # Errors
+/// As [`clear`] and [`smaps::areas`].
+pub fn is_noted() -> Result<bool> {
+    const BLOCK: usize = 1 << 20;
+    let own = Process::own()?;
+    let mut block = vec![0_u8; BLOCK];
+    let mut touch = |value| {
+        for page in block.chunks_mut(512) {
+            page[0] = std::hint::black_box(value);
+        }
+        block.as_ptr() as u64 + BLOCK as u64 / 2
+    };
+    touch(1);
+    clear(&own)?;
+    let at = touch(2);
+    let areas = smaps::areas(&own, usize::MAX)?;
+    let ours = areas.iter().find(|area| area.addresses.contains(&at));
+    Ok(ours.is_some_and(|area| area.referenced >= BLOCK as u64 / 2))
+}
+
 /// A segment as one process maps it: a file, or shared memory. While a process maps pages for the
 /// first time, each fault maps 16 pages around it and marks them referenced too. So the referenced
 /// share shows a rate only once `rss` no longer grows.

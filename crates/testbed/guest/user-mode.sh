@@ -4,9 +4,9 @@
 #   user-mode.sh WORK SCRATCH ARGUMENTS PROGRAM
 # ARGUMENTS are those of PROGRAM, separated by blanks. SCRATCH is a directory on ext4 there, which may hold
 # swap. The rest of the file system is this machine's, and writable, but for /tmp, /run, /var/tmp and
-# /dev/shm. It is killed after GUEST_SECONDS. GUEST_LRU_GEN (y or n) switches its multi-generational LRU, where
-# it has one. GUEST_KERNEL is `built` (by kernel.sh) or `stock` (Debian's); without it, the first that is
-# there.
+# /dev/shm. It is killed after GUEST_SECONDS. GUEST_LRU_GEN (y or n) switches its multi-generational LRU,
+# where it has one. GUEST_KERNEL is `built` (by kernel.sh) or `stock` (Debian's); without it, the first that
+# is there.
 # Exit code 77: something is missing on this machine; standard output says what.
 set -eu
 work=$1 scratch=$2 arguments=$3 program=$4
@@ -35,8 +35,13 @@ mkdir -p "$work" "$scratch"
 rm -f "$work/disk" "$work/out" "$work/console"
 truncate -s 2G "$work/disk"
 mkfs.ext4 -q -F "$work/disk"
-printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\nTREE='%s'\nOUT='%s'\nLRU_GEN='%s'\n" \
-    "$program" "$scratch" "$arguments" "$tree" "$work/out" "${GUEST_LRU_GEN:-}" >"$work/conf"
+# Debug information is of no use there.
+strip -o "$work/program" "$program" 2>/dev/null || cp "$program" "$work/program"
+{
+    printf "PROGRAM='%s'\nSCRATCH='%s'\nARGUMENTS='%s'\n" "$program" "$scratch" "$arguments"
+    printf "COPY='%s'\nTREE='%s'\nOUT='%s'\n" "$work/program" "$tree" "$work/out"
+    printf "LRU_GEN='%s'\n" "${GUEST_LRU_GEN:-}"
+} >"$work/conf"
 # Its memory is a file below TMPDIR, on tmpfs where there is one.
 shm=/dev/shm
 [ -d "$shm" ] || shm=$work
@@ -46,7 +51,7 @@ TMPDIR=$shm LD_PRELOAD=$preload timeout -k 10 "${GUEST_SECONDS:-900}" "$kernel" 
     rootfstype=hostfs rootflags=/ rw mem="${GUEST_MEMORY:-1500M}" "init=$here/user-mode-init" \
     "ubd0=$work/disk" con=null con0=null,fd:1 ssl=null quiet panic=-1 "GUEST_CONF=$work/conf" \
     </dev/null >"$work/console" 2>&1 || code=$?
-rm -f "$work/disk"
+rm -f "$work/disk" "$work/program"
 cat "$work/out" 2>/dev/null || true
 if ! grep -q '^guest: ended with 0' "$work/out" 2>/dev/null; then
     echo "user-mode Linux ended with $code (124: it hung); the last words of its console:"

@@ -1,6 +1,7 @@
-/* User-mode Linux on a processor with AMX. A kernel before 6.13 keeps 2696 bytes of a program's registers; the
- * kernel below sets them only if it is given all that the processor has, 11 KB with AMX. So it is given the
- * rest as zeros: the header among the first bytes says that no more is in use. user-mode.sh preloads this. */
+/* For user-mode Linux on a processor with AMX; user-mode.sh preloads it. A kernel before 6.13 keeps 2696
+ * bytes of the registers of a program. The kernel below sets them only if it is given all that the
+ * processor has, 11 KB with AMX. So it is given zeros for the rest: the first bytes say that no more is in
+ * use. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>

@@ -120,7 +120,7 @@ impl Thread {
     fn new(monitor: Arc<Monitor<Exchange>>, working_sets: bool, sharing: bool) -> Thread {
         Thread {
             monitor,
-            working_sets,
+            working_sets: working_sets && referenced::is_noted().unwrap_or(true),
             shared: sharing.then(SharedMemory::new),
             subjects: Vec::new(),
             probes: Probes::new(),

@@ -117,6 +117,10 @@ fn check_accounts(control: &mut Client, mappers: &[Mapper], group: &TestCgroup) 
 }
 
 fn domain(limit: Bytes) -> Option<(TestCgroup, Broker, tempfile::TempDir)> {
+    if !plimsoll_kernel::referenced::is_noted().expect("our own bits") {
+        skip("this kernel does not note which pages are used");
+        return None;
+    }
     let Ok(group) = TestCgroup::new("broker-files", Some(limit)) else {
         skip("no cgroup of our own here");
         return None;

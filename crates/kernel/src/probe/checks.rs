@@ -8,7 +8,7 @@ use crate::pressure::{MACHINE, Psi, Threshold, Trigger};
 use crate::process::{Process, page_size};
 use crate::reader::Reader;
 use crate::stalls::{Declined, Stalls, Tier as StallTier};
-use crate::{Error, referenced, smaps, swap};
+use crate::{Error, referenced, swap};
 use plimsoll_unit::{Bytes, Nanos};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::path::Path;
@@ -165,16 +165,18 @@ pub(super) fn page_out() -> Capability {
 
 pub(super) fn working_set() -> Capability {
     let found = |tier: &str| Capability::best("working-set", tier);
-    let outcome = Process::own().and_then(|own| {
-        referenced::clear(&own)?;
-        smaps::rollup(&own)
-    });
-    match outcome {
-        Ok(_) => found("clear_refs and smaps_rollup"),
+    let costs = "shares follow what programs hold, not what they use; shared memory cannot be divided fairly";
+    match referenced::is_noted() {
+        Ok(true) => found("clear_refs and smaps_rollup"),
+        Ok(false) => found("the kernel does not note which pages are used").lesser(
+            Grade::Missing,
+            "a kernel that notes it: user-mode Linux 6.1 does not",
+            costs,
+        ),
         Err(e) => found(&e.to_string()).lesser(
             Grade::Missing,
             "Linux 4.14 with CONFIG_PROC_PAGE_MONITOR",
-            "shares follow what programs hold, not what they use; shared memory cannot be divided fairly",
+            costs,
         ),
     }
 }
@@ -263,7 +265,7 @@ pub(super) fn aging() -> Capability {
     let found = |tier: &str| Capability::best("lru", tier);
     let enabled = Reader::open("/sys/kernel/mm/lru_gen/enabled").and_then(|reader| {
         let mut buffer = [0; 32];
-        Ok(reader.read(&mut buffer)?.trim_ascii().ends_with(b"7"))
+        Ok(is_switched_on(reader.read(&mut buffer)?))
     });
     // Neither setting is better for us. It affects the time between the limit and the first
     // eviction.
@@ -272,6 +274,13 @@ pub(super) fn aging() -> Capability {
         Ok(false) => found("active and inactive lists (multi-generational is off)"),
         Err(_) => found("active and inactive lists"),
     }
+}
+
+/// Whether this text says that the multi-generational LRU is on: the lowest bit of its number. The others are
+/// what else this processor can do for it: 0x0007 on x86-64, 0x0003 or 0x0001 elsewhere.
+fn is_switched_on(text: &[u8]) -> bool {
+    let digit = text.trim_ascii().last();
+    digit.is_some_and(|digit| b"1357".contains(digit))
 }
 
 pub(super) fn children() -> Capability {
@@ -294,6 +303,16 @@ pub(super) fn page() -> Capability {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lowest_bit_switches_the_multi_generational_lru() {
+        for on in ["0x0007\n", "0x0003\n", "0x0001\n"] {
+            assert!(is_switched_on(on.as_bytes()), "{on}");
+        }
+        for off in ["0x0000\n", "0x0006\n", ""] {
+            assert!(!is_switched_on(off.as_bytes()), "{off}");
+        }
+    }
 
     #[test]
     fn the_tier_of_the_stall_signal_is_told() {

@@ -60,6 +60,15 @@ pub(crate) fn start_holding(arguments: &[&str], group: Option<&TestCgroup>) -> C
     child
 }
 
+/// Whether this kernel notes which pages are used; if not, says so.
+pub(crate) fn use_is_noted() -> bool {
+    let noted = plimsoll_kernel::referenced::is_noted().unwrap();
+    if !noted {
+        skip("this kernel does not note which pages are used");
+    }
+    noted
+}
+
 /// Switches delay accounting on for new programs, and back to what it was.
 pub(crate) struct DelayAccounting(Vec<u8>);
 

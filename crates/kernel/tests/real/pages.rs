@@ -1,6 +1,6 @@
 //! Other processes' pages on the real kernel: paging out, page states, working sets, shared segments.
 
-use crate::common::{PATIENCE, alone, group, start, start_holding, swap};
+use crate::common::{PATIENCE, alone, group, start, start_holding, swap, use_is_noted};
 use plimsoll_kernel::advise::{Advice, advise, advise_ranges};
 use plimsoll_kernel::pages::{PageMap, Tier};
 use plimsoll_kernel::process::Process;
@@ -50,6 +50,9 @@ fn the_victim_is_paged_out_and_its_neighbour_is_not() {
 #[test]
 fn what_is_in_use_stays_when_cold_areas_suffice() {
     let _one = alone();
+    if !use_is_noted() {
+        return;
+    }
     let Some(_swap) = swap(256 * MIB) else { return };
     let Some(group) = group("cold", None) else {
         return;
@@ -152,6 +155,9 @@ fn both_tiers_count_the_same_pages() {
 #[test]
 fn the_working_set_is_what_was_touched() {
     let _one = alone();
+    if !use_is_noted() {
+        return;
+    }
     let mut toucher = start(
         &[
             "touch", "--bytes", "128M", "--part", "0.3", "--every", "100",
@@ -183,6 +189,9 @@ fn the_working_set_is_what_was_touched() {
 #[test]
 fn shared_segments_are_known_by_their_file() {
     let _one = alone();
+    if !use_is_noted() {
+        return;
+    }
     let path =
         std::path::Path::new("/dev/shm").join(format!("plimsoll-test-{}", std::process::id()));
     let name = path.to_str().unwrap();

@@ -70,8 +70,9 @@ unsafe fn each_of(info: &dl_phdr_info, tell: &mut impl FnMut(&Object, Range<usiz
     // SAFETY: a string of the loader's, where it is not null; the program itself has an empty name.
     let main = info.dlpi_name.is_null() || unsafe { *info.dlpi_name } == 0;
     let range = |header: &libc::Elf64_Phdr| {
-        let start = (info.dlpi_addr + header.p_vaddr) as usize;
-        start..start + header.p_memsz as usize
+        // The difference of an object that lies below the addresses that it was linked for is negative.
+        let start = info.dlpi_addr.wrapping_add(header.p_vaddr) as usize;
+        start..start.saturating_add(header.p_memsz as usize)
     };
     let segments = headers
         .iter()
