@@ -8,7 +8,7 @@
 
 use crate::state::KeptHome;
 use plimsoll_kernel::Result;
-use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
+use plimsoll_kernel::cgroup::{Cgroup, Location, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
@@ -77,6 +77,14 @@ impl Home {
     pub fn holds(&self, process: &Process) -> bool {
         let location = locate(process.pid()).ok().flatten();
         location.is_some_and(|location| location.exact && location.dir == self.directory)
+    }
+
+    /// Whether a process is elsewhere; false if that cannot be seen.
+    #[must_use]
+    pub fn is_left_by(&self, process: &Process) -> bool {
+        let elsewhere = |place: Location| !place.exact || place.dir != self.directory;
+        let found = locate(process.pid());
+        found.is_ok_and(|found| found.is_some_and(elsewhere))
     }
 
     /// Anonymous and shared memory charged here, and swap used.

@@ -177,6 +177,27 @@ fn a_broker_that_leaves_moves_no_program_and_the_next_one_finds_it() {
     assert!(inside.is_at_home());
 }
 
+/// No limit binds it in either, and it is in a group that somebody named: nothing else tells the broker.
+#[test]
+fn a_cgroup_that_its_process_has_left_is_let_go() {
+    let (Some(cgroup), Some(elsewhere)) = (
+        group("broker-home", 256 * MIB),
+        group("broker-away", 1 << 40),
+    ) else {
+        return;
+    };
+    let broker = Broker::start();
+    let (_control, id) = register_group(&broker, &cgroup);
+    let inside = Inside::start(&broker, &id, &elsewhere);
+    elsewhere.cgroup().add(inside.program.pid()).expect("it may leave");
+    until("its cgroup is removed", || !inside.home.dir().exists());
+    until("it is noted no more", || {
+        let state = std::fs::read_to_string(broker.directory().join("state.json"));
+        let name = inside.home.dir().display().to_string();
+        state.is_ok_and(|state| !state.contains(&name))
+    });
+}
+
 #[test]
 fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
     let Some(cgroup) = group("broker-auto", 96 * MIB) else {
@@ -365,6 +386,12 @@ fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
     until("it is lifted, before anybody is back", lifted);
     let (mut life, id) = register(&broker);
     contain(&mut life, &id, &path).expect("it is its own");
+    bound();
+    let elsewhere = group("broker-left-it", 1 << 40).expect("another one");
+    elsewhere.cgroup().add(program.pid()).expect("it may leave");
+    until("it is lifted when its process has left it", lifted);
+    cgroup.cgroup().add(program.pid()).expect("it may come back");
+    contain(&mut life, &id, &path).expect("it is its own again");
     bound();
     drop(life);
     until("it is lifted when its principal has left", lifted);
