@@ -189,7 +189,10 @@ fn a_cgroup_that_its_process_has_left_is_let_go() {
     let broker = Broker::start();
     let (_control, id) = register_group(&broker, &cgroup);
     let inside = Inside::start(&broker, &id, &elsewhere);
-    elsewhere.cgroup().add(inside.program.pid()).expect("it may leave");
+    elsewhere
+        .cgroup()
+        .add(inside.program.pid())
+        .expect("it may leave");
     until("its cgroup is removed", || !inside.home.dir().exists());
     until("it is noted no more", || {
         let state = std::fs::read_to_string(broker.directory().join("state.json"));
@@ -390,7 +393,10 @@ fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
     let elsewhere = group("broker-left-it", 1 << 40).expect("another one");
     elsewhere.cgroup().add(program.pid()).expect("it may leave");
     until("it is lifted when its process has left it", lifted);
-    cgroup.cgroup().add(program.pid()).expect("it may come back");
+    cgroup
+        .cgroup()
+        .add(program.pid())
+        .expect("it may come back");
     contain(&mut life, &id, &path).expect("it is its own again");
     bound();
     drop(life);
