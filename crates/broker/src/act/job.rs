@@ -1,5 +1,6 @@
 //! One piece of work on one principal.
 
+use super::cgroups::Target;
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
@@ -7,7 +8,7 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Bounds of one turn: the most bytes taken, and the time after which no further process is begun, and
@@ -66,8 +67,8 @@ pub struct Job {
     pub order: Order,
     /// Process id and start time of each process; the start time detects a reused process id.
     pub processes: Vec<(i32, u64)>,
-    /// The cgroup that the broker made for the principal, if any.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroup of the principal, if any.
+    pub cgroup: Option<Target>,
     /// Swappiness with which bytes are taken under cgroup version 2; the machine's where `None`.
     pub swappiness: Option<u32>,
 }
@@ -157,10 +158,11 @@ impl Running {
     /// Runs one turn; returns the result when the job is finished. Blocks.
     pub(super) fn turn(&mut self) -> Option<Outcome> {
         let ended = match (self.job.order, &self.job.cgroup) {
+            (Order::Take(_) | Order::Bound(_), Some(target)) if target.is_left() => true,
             (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
             (Order::Take(bytes), Some(cgroup)) => {
                 let (began, part) = (Instant::now(), (bytes - self.done).min(TURN_BYTES));
-                let taken = take(cgroup, part, self.job.swappiness);
+                let taken = take(&cgroup.directory, part, self.job.swappiness);
                 self.turns += 1;
                 // Less than a part because the turn is over says nothing of the rest.
                 let least = if began.elapsed() < TURN {
@@ -172,9 +174,13 @@ impl Running {
                     || self.done >= bytes
                     || self.turns >= MOST_TURNS
             }
-            (Order::Bound(bytes), Some(cgroup)) => {
-                let bound = bound(cgroup, bytes).map(|()| Bytes::ZERO);
-                self.note(bound);
+            (Order::Bound(bytes), Some(target)) => {
+                let bound = bound(&target.directory, bytes);
+                if target.is_left() {
+                    // It is gone, or ours to lift, like the bound before.
+                    let _ = self::bound(&target.directory, Bytes::MAX);
+                }
+                self.note(bound.map(|()| Bytes::ZERO));
                 true
             }
             (Order::Bound(_), None) => true,

@@ -6,6 +6,7 @@ use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;
+use crate::descriptors::CGROUP;
 use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
@@ -80,7 +81,7 @@ impl Daemon {
         }
     }
 
-    /// Lets go of a principal's cgroup that its process has left. What is charged there is not the
+    /// Lets go of a principal's cgroup that its process has left. The memory charged there is not the
     /// principal's any more, a bound there would bind others, and the cgroup stands in the way of whoever
     /// removes the group above.
     fn follow_home(&mut self, id: Id, now: Nanos) {
@@ -95,9 +96,8 @@ impl Daemon {
         let Some(home) = member.home.take_if(is_left) else {
             return;
         };
-        let nothing = member.descriptors.nothing();
-        self.acting.retire(member.owner.uid, home, nothing);
-        self.release_unneeded(id);
+        let held = member.descriptors.split(CGROUP);
+        self.acting.let_go(member.owner.uid, home, held);
         self.state.touch();
         self.timers.tick_soon(now);
     }

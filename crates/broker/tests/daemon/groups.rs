@@ -415,3 +415,46 @@ fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
     let refused = contain(&mut life, &id, &top).expect_err("its process is not in it");
     assert_eq!(refused.error, "io.plimsoll.BadCgroup");
 }
+
+#[test]
+fn a_cgroup_that_takes_the_place_of_another_leaves_nothing_behind() {
+    let (Some(one), Some(other)) = (group("broker-one", 1 << 40), group("broker-other", 1 << 40))
+    else {
+        return;
+    };
+    // Under version 1 the broker makes the cgroups itself.
+    if one.cgroup().version() == Version::V1 {
+        return;
+    }
+    let broker = Broker::start();
+    let program = begin("hog --bytes 4M", &one);
+    let mut life = broker.connect();
+    let words = json!({"name": "m", "pid": program.pid()});
+    let id = life.call("Register", words).expect("it is registered")["id"].clone();
+    let open = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid()));
+        open.expect("it runs").count()
+    };
+    let mut most = 0;
+    for round in 0..400 {
+        let (here, before) = if round % 2 == 0 {
+            (&one, &other)
+        } else {
+            (&other, &one)
+        };
+        before
+            .cgroup()
+            .set_high(Some(Bytes::mib(512)))
+            .expect("as root");
+        here.cgroup().add(program.pid()).expect("it may enter");
+        let directory = here.cgroup().dir().display().to_string();
+        life.call("Contain", json!({"id": id, "cgroup": directory}))
+            .expect("it is its own");
+        if round == 0 {
+            most = open();
+        } else {
+            assert_eq!(before.cgroup().high().expect("readable"), None, "{round}");
+            assert!(open() <= most, "{} of {most} in round {round}", open());
+        }
+    }
+}

@@ -4,7 +4,7 @@
 
 use crate::common::{Broker, PATIENCE, swap, until};
 use crate::ground::uncached_file;
-use plimsoll_broker::act::{Job, Order, Worker};
+use plimsoll_broker::act::{Job, Order, Target, Worker};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, programs, skip};
@@ -133,7 +133,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
             id: 1,
             order: Order::Bound(Bytes(bytes)),
             processes: Vec::new(),
-            cgroup: Some(group.cgroup().dir().into()),
+            cgroup: Some(Target::at(group.cgroup().dir())),
             swappiness: None,
         };
         job.run()
@@ -186,7 +186,7 @@ fn who_lifts_each_bound_holds_up_no_other_user() {
         id: uid.into(),
         order,
         processes: Vec::new(),
-        cgroup: Some(directory.clone()),
+        cgroup: Some(Target::at(&directory)),
         swappiness: None,
     };
     for _ in 0..3 {
