@@ -86,7 +86,7 @@ fn prepared() -> Option<i32> {
     }
 }
 
-/// That it runs ends the call.
+/// Does nothing: the kernel ends the call to run it.
 extern "C" fn nothing(_signal: libc::c_int) {}
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ impl Cgroup {
     }
 
     /// As [`Cgroup::set_high`]. The limit is in force at once; the kernel then reclaims for `time` at most,
-    /// and the rest when the group allocates. Whoever is in the group can make it last without end, by lifting
-    /// the limit and taking again what was taken.
+    /// and the rest when the group allocates. Without an end, a program in the group could make it last for
+    /// ever: it takes again what was taken, while somebody lifts the limit.
     ///
     /// # Errors
     /// As [`Cgroup::set_high`].

@@ -33,7 +33,8 @@ impl Cgroup {
 
     /// As [`Cgroup::reclaim`], with another swappiness (0 to 200) where the kernel has that (version 2 from
     /// Linux 6.9 on, see [`Cgroup::takes_by_swappiness`]; version 1 always goes by the group's own), and for
-    /// `time` at most. Whoever is in the group can make it last without end, by taking again what was taken.
+    /// `time` at most. Without an end, a program in the group could make it last for ever, by taking again
+    /// what was taken.
     ///
     /// # Errors
     /// As [`Cgroup::reclaim`].
