@@ -122,7 +122,8 @@ impl Newcomer {
     /// Enters. If this is refused, the process stays where it is.
     ///
     /// # Safety
-    /// Calls only what may be called between fork and exec: `write`, `close`, `poll`, `getpid`, `clock_gettime`.
+    /// Calls only what may be called between fork and exec: `write`, `close`, `poll`, `getpid`,
+    /// `clock_gettime`.
     pub unsafe fn enter(&self) {
         // SAFETY: the descriptors are ours and open, and the buffers are on our stack.
         unsafe {
@@ -144,8 +145,8 @@ impl Newcomer {
     }
 }
 
-/// Waits until a descriptor can be read, or for so many milliseconds. Signals do not end it: a process that was
-/// stopped and goes on must not run before it was moved.
+/// Waits until a descriptor can be read, or for so many milliseconds. Signals do not end it: a process that
+/// was stopped and goes on must not run before it was moved.
 ///
 /// # Safety
 /// The descriptor is open. Calls only what may be called between fork and exec: `clock_gettime` and `poll`.

@@ -11,8 +11,8 @@
 //! 4. where no systemd divides the tree: beside our own cgroup, bound by the limit of ours.
 //!
 //! A `plimsoll run` within another one makes a cgroup as if there were no other, and never below that of the
-//! outer one's program. The broker shares the outer one's limit out between the two, so each is bounded by its
-//! own part, and the bound of the outer one, which moves, is no limit of ours.
+//! outer one's program. The broker shares the outer one's limit out between the two, so each is bounded by
+//! its own part, and the bound of the outer one, which moves, is no limit of ours.
 //!
 //! Sources: cgroup-v2.rst ("No Internal Process Constraint", "Delegation Containment"), systemd's
 //! CGROUP_DELEGATION document.
