@@ -118,6 +118,15 @@ impl Held {
         self.account.nothing()
     }
 
+    /// Divides it: `count` units, or all if they are fewer, are held by the new one.
+    #[must_use]
+    pub fn split(&mut self, count: usize) -> Held {
+        let mut part = self.nothing();
+        part.count = count.min(self.count);
+        self.count -= part.count;
+        part
+    }
+
     /// Number of units.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -207,6 +216,11 @@ mod tests {
         assert_eq!(ours.held(), 1001);
         assert!(held.resize(10));
         assert!(ours.take(990).is_some());
+        let part = held.split(4);
+        assert_eq!((part.count(), held.count(), ours.held()), (4, 6, 10));
+        assert_eq!(held.split(9).count(), 6);
+        drop((part, held));
+        assert_eq!(ours.held(), 0);
     }
 
     proptest! {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Place, wait_for};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
-use plimsoll_testbed::{SwapFile, skip};
+use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use plimsoll_unit::Bytes;
 use std::path::Path;
 
@@ -86,6 +86,127 @@ fn what_a_killed_run_left_goes_with_the_next_one() {
     wait_for("it has ended", || (!common::alive(pid)).then_some(()));
     let _ = place.known(&["run", "true"]);
     wait_for("it is removed", || (!own.dir().exists()).then_some(()));
+}
+
+/// The bound of the outer program moves; it is no limit of the inner one, which shares what the outer one may
+/// have, by the broker.
+#[test]
+fn one_within_another_has_its_own_beside_that_and_counts_below_it() {
+    let place = Place::new();
+    let script = "while ! [ -e go ]; do sleep 0.1; done; exec \"$0\" run -n inner sleep 600";
+    let mut run = place.start(&["run", "-n", "outer", "sh", "-c", script, common::OWN]);
+    let outer = place.attached("outer");
+    let around = own_cgroup_of(outer.pid.unwrap());
+    if around.version() == Version::V2 {
+        around.set_high(Some(Bytes::mib(512))).unwrap();
+    }
+    place.write("go", "");
+    let inner = place.attached("inner");
+    let own = own_cgroup_of(inner.pid.unwrap());
+    // Under version 1 the broker makes none within another one.
+    if own.version() == Version::V2 {
+        assert_ne!(own.dir(), around.dir());
+        assert!(
+            !own.dir().starts_with(around.dir()),
+            "{}",
+            own.dir().display()
+        );
+        // The outer program is `plimsoll run` itself by now, and stays where it is bounded.
+        let outer = cgroup_of(outer.pid.unwrap());
+        assert_eq!(outer.dir(), around.dir());
+    }
+    let outer = place.principal("outer").unwrap();
+    assert!(
+        outer.children.iter().any(|below| below.id == inner.id),
+        "{outer:?}"
+    );
+    assert_eq!(
+        place.listing().unwrap().principals.len(),
+        1,
+        "no group for the bound"
+    );
+    run.signal(libc::SIGTERM);
+    run.wait();
+    wait_for("both are removed", || {
+        (!own.dir().exists() && !around.dir().exists()).then_some(())
+    });
+}
+
+/// As the first process of a container.
+#[test]
+fn doctor_in_a_cgroup_of_its_own_leaves_it_as_it_was() {
+    let Ok(ground) = TestCgroup::new("doctor", None) else {
+        return skip("no cgroup of our own here");
+    };
+    let place = Place::new();
+    let dir = ground.cgroup().dir().display();
+    let script = format!("echo $$ >{dir}/cgroup.procs && exec \"$0\" doctor");
+    let doctor = place.program("sh", &["-c", &script, common::OWN]).output();
+    let doctor = doctor.unwrap();
+    assert!(!doctor.stdout.is_empty(), "{doctor:?}");
+    let left = std::fs::read_dir(ground.cgroup().dir()).unwrap().flatten();
+    let left = left.filter(|entry| entry.file_type().unwrap().is_dir());
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    if ground.cgroup().version() == Version::V2 {
+        let handed = ground.cgroup().dir().join("cgroup.subtree_control");
+        assert_eq!(std::fs::read_to_string(handed).unwrap().trim(), "");
+    }
+}
+
+/// The broker cannot be started again: its directory is taken.
+#[test]
+fn a_bound_whose_broker_is_gone_for_good_is_lifted() {
+    let place = Place::new();
+    let mut run = place.start(&["run", "sleep", "600"]);
+    let pid = place.attached("sleep").pid.unwrap();
+    let own = own_cgroup_of(pid);
+    // Under version 1 no bound stays.
+    if own.version() == Version::V1 {
+        return;
+    }
+    wait_for("the broker knows it", || {
+        let state = std::fs::read_to_string(place.path("b/state.json")).ok()?;
+        state.contains(&name_of(&own)).then_some(())
+    });
+    let broker = place.listing().unwrap().pid;
+    std::fs::rename(place.path("b"), place.path("was")).unwrap();
+    place.write("b", "");
+    common::signal_to(broker, libc::SIGKILL);
+    wait_for("it has ended", || (!common::alive(broker)).then_some(()));
+    own.set_high(Some(Bytes::mib(64))).unwrap();
+    wait_for("it is lifted", || {
+        own.high().unwrap().is_none().then_some(())
+    });
+    run.signal(libc::SIGTERM);
+    run.wait();
+}
+
+/// The next `plimsoll run` finds a bound of which no broker knows.
+#[test]
+fn a_bound_that_everything_of_ours_left_is_lifted_by_the_next_run() {
+    let place = Place::new();
+    let mut run = place.start(&["run", "sleep", "600"]);
+    let pid = place.attached("sleep").pid.unwrap();
+    let own = own_cgroup_of(pid);
+    let broker = place.listing().unwrap().pid;
+    run.signal(libc::SIGKILL);
+    run.wait();
+    common::signal_to(broker, libc::SIGKILL);
+    wait_for("it has ended", || (!common::alive(broker)).then_some(()));
+    std::fs::remove_dir_all(place.path("b")).unwrap();
+    if own.version() == Version::V2 {
+        own.set_high(Some(Bytes::mib(64))).unwrap();
+        let _ = place.known(&["run", "true"]);
+        assert_eq!(own.high().unwrap(), None);
+    }
+    assert!(common::alive(pid));
+    common::signal_to(pid, libc::SIGKILL);
+    wait_for("it has ended", || (!common::alive(pid)).then_some(()));
+    let _ = place.known(&["run", "true"]);
+    if own.version() == Version::V2 {
+        assert!(!own.dir().exists());
+    }
 }
 
 /// A program without an adapter outgrows its share in a budget while a stranger takes memory. Memory is taken

@@ -38,7 +38,7 @@
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
 //! | [`undo_notes`] | changes that have to be undone if this process is killed |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
-//! | [`timeout`] | a bounded wait for what may block |
+//! | [`timeout`], `interrupt` | a bounded wait for what may block; an end to it |
 //! | [`barrier`] | a memory barrier in all threads of this process |
 //! | `error` | errors that name the file or process |
 //!
@@ -60,6 +60,7 @@ pub mod disk;
 pub mod environment;
 mod error;
 pub mod identity;
+mod interrupt;
 pub mod locks;
 pub mod mapped;
 pub mod meminfo;

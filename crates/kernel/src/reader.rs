@@ -186,14 +186,23 @@ pub fn read_lines(path: &Path, max: u64, take: &mut dyn FnMut(&[u8]) -> bool) ->
 /// # Errors
 /// As [`Reader::open`], and [`Error::Busy`] for `EBUSY`.
 pub fn write_text(path: &Path, text: &[u8]) -> Result<()> {
+    loop {
+        match write_once(path, text) {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// As [`write_text`], for a write that does work in the kernel: a signal ends it.
+///
+/// # Errors
+/// As [`write_text`]; `EINTR` after a signal.
+pub(crate) fn write_once(path: &Path, text: &[u8]) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|e| Error::of_file("write", path, e))?;
-    loop {
-        match rustix::io::write(&fd, text) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(errno) => return Err(Error::of_file("write", path, errno)),
-        }
-    }
+    let written = rustix::io::write(&fd, text);
+    written.map_err(|errno| Error::of_file("write", path, errno))?;
+    Ok(())
 }

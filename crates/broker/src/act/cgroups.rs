@@ -8,12 +8,14 @@
 
 use crate::state::KeptHome;
 use plimsoll_kernel::Result;
-use plimsoll_kernel::cgroup::{Cgroup, Version, locate};
+use plimsoll_kernel::cgroup::{Cgroup, Location, Version, locate};
 use plimsoll_kernel::process::{Process, descendants_within};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The directory under the broker's own cgroup that holds the principals' cgroups.
 pub const PARENT: &str = "plimsoll";
@@ -28,6 +30,33 @@ const YOUNG: Bytes = Bytes::mib(16);
 /// A process with more threads than this is not young.
 const FEW_THREADS: usize = 256;
 
+/// Where the cgroup of a principal is, for the worker.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its path.
+    pub directory: PathBuf,
+    /// Whether the principal has it no more. Set before the bound is lifted for the last time: who bounds it
+    /// and then looks here either comes before that, or lifts the bound again.
+    left: Arc<AtomicBool>,
+}
+
+impl Target {
+    /// One that is never left.
+    #[must_use]
+    pub fn at(directory: &Path) -> Target {
+        Target {
+            directory: directory.to_path_buf(),
+            left: Arc::default(),
+        }
+    }
+
+    /// Whether the principal has it no more.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        self.left.load(Ordering::SeqCst)
+    }
+}
+
 /// The cgroup of one principal. Belongs to the deciding thread, then to the worker, which removes it.
 #[derive(Debug)]
 pub struct Home {
@@ -40,6 +69,8 @@ pub struct Home {
     refuge: Option<PathBuf>,
     /// Whether the broker made it, and so removes it.
     ours: bool,
+    /// Tells the worker when it is left.
+    left: Arc<AtomicBool>,
     /// Whether all memory of the principal is charged here; false when part of it is charged to the
     /// cgroup in which its process was before.
     pub complete: bool,
@@ -72,11 +103,34 @@ impl Home {
         &self.directory
     }
 
+    /// The same for the worker.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target {
+            directory: self.directory.clone(),
+            left: Arc::clone(&self.left),
+        }
+    }
+
+    /// Whether it is removed, which may take long, when this is dropped.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.ours
+    }
+
     /// Whether a process is in it.
     #[must_use]
     pub fn holds(&self, process: &Process) -> bool {
         let location = locate(process.pid()).ok().flatten();
         location.is_some_and(|location| location.exact && location.dir == self.directory)
+    }
+
+    /// Whether a process is elsewhere; false if that cannot be seen.
+    #[must_use]
+    pub fn is_left_by(&self, process: &Process) -> bool {
+        let elsewhere = |place: Location| !place.exact || place.dir != self.directory;
+        let found = locate(process.pid());
+        found.is_ok_and(|found| found.is_some_and(elsewhere))
     }
 
     /// Anonymous and shared memory charged here, and swap used.
@@ -112,6 +166,7 @@ impl Drop for Home {
         let Some(cgroup) = self.cgroup.take() else {
             return;
         };
+        self.left.store(true, Ordering::SeqCst);
         if !self.ours {
             return lift_given(&cgroup);
         }
@@ -312,6 +367,7 @@ fn home(cgroup: Cgroup, complete: bool) -> Home {
         cgroup: Some(cgroup),
         refuge: None,
         ours: true,
+        left: Arc::default(),
         complete,
     }
 }

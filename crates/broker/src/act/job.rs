@@ -1,5 +1,6 @@
 //! One piece of work on one principal.
 
+use super::cgroups::Target;
 use plimsoll_kernel::advise::{Advice, advise};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_kernel::meminfo::MeminfoReader;
@@ -7,13 +8,15 @@ use plimsoll_kernel::process::Process;
 use plimsoll_kernel::{Error, Result};
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::Id;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bounds of one turn: the most bytes taken, and the time after which no further process is begun.
-/// One process may have many areas to read.
+/// Bounds of one turn: the most bytes taken, and the time after which no further process is begun, and
+/// after which the kernel stops taking from a cgroup. One process may have many areas to read.
 const TURN_BYTES: Bytes = Bytes::mib(256);
 const TURN: Duration = Duration::from_millis(250);
+/// The most turns of one order to take from a cgroup. The core repeats what is still owed.
+const MOST_TURNS: u32 = 64;
 /// Least free swap. With less, no limit is set under version 1, because the kernel would
 /// kill.
 const SWAP_NEEDED: Bytes = Bytes::mib(64);
@@ -64,8 +67,8 @@ pub struct Job {
     pub order: Order,
     /// Process id and start time of each process; the start time detects a reused process id.
     pub processes: Vec<(i32, u64)>,
-    /// The cgroup that the broker made for the principal, if any.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroup of the principal, if any.
+    pub cgroup: Option<Target>,
     /// Swappiness with which bytes are taken under cgroup version 2; the machine's where `None`.
     pub swappiness: Option<u32>,
 }
@@ -135,6 +138,8 @@ pub(super) struct Running {
     pub(super) done: Bytes,
     /// Index of the process to handle next.
     next: usize,
+    /// Turns in which its cgroup was taken from.
+    turns: u32,
     /// The last error. The outcome has it if nothing was done.
     error: Option<Error>,
 }
@@ -145,6 +150,7 @@ impl Running {
             job,
             done: Bytes::ZERO,
             next: 0,
+            turns: 0,
             error: None,
         }
     }
@@ -152,15 +158,29 @@ impl Running {
     /// Runs one turn; returns the result when the job is finished. Blocks.
     pub(super) fn turn(&mut self) -> Option<Outcome> {
         let ended = match (self.job.order, &self.job.cgroup) {
+            (Order::Take(_) | Order::Bound(_), Some(target)) if target.is_left() => true,
             (Order::PageOut(bytes), _) | (Order::Take(bytes), None) => self.page_out(bytes),
             (Order::Take(bytes), Some(cgroup)) => {
-                let part = (bytes - self.done).min(TURN_BYTES);
-                let taken = take(cgroup, part, self.job.swappiness);
-                self.note(taken).is_none_or(|taken| taken < part / 2) || self.done >= bytes
+                let (began, part) = (Instant::now(), (bytes - self.done).min(TURN_BYTES));
+                let taken = take(&cgroup.directory, part, self.job.swappiness);
+                self.turns += 1;
+                // Less than a part because the turn is over says nothing of the rest.
+                let least = if began.elapsed() < TURN {
+                    part / 2
+                } else {
+                    Bytes(1)
+                };
+                self.note(taken).is_none_or(|taken| taken < least)
+                    || self.done >= bytes
+                    || self.turns >= MOST_TURNS
             }
-            (Order::Bound(bytes), Some(cgroup)) => {
-                let bound = bound(cgroup, bytes).map(|()| Bytes::ZERO);
-                self.note(bound);
+            (Order::Bound(bytes), Some(target)) => {
+                let bound = bound(&target.directory, bytes);
+                if target.is_left() {
+                    // It is gone, or ours to lift, like the bound before.
+                    let _ = self::bound(&target.directory, Bytes::MAX);
+                }
+                self.note(bound.map(|()| Bytes::ZERO));
                 true
             }
             (Order::Bound(_), None) => true,
@@ -220,7 +240,7 @@ impl Running {
 fn take(cgroup: &Path, bytes: Bytes, swappiness: Option<u32>) -> Result<Bytes> {
     let cgroup = Cgroup::at(cgroup)?;
     let swappiness = swappiness.filter(|_| cgroup.takes_by_swappiness());
-    cgroup.reclaim_by(bytes, swappiness)
+    cgroup.reclaim_within(bytes, swappiness, TURN)
 }
 
 /// Sets a limit that cannot kill. Version 2's `memory.high` slows the program down and reclaims.
@@ -231,7 +251,7 @@ fn bound(cgroup: &Path, bytes: Bytes) -> Result<()> {
     let cgroup = Cgroup::at(cgroup)?;
     let limit = Some(bytes).filter(|&bytes| bytes != Bytes::MAX);
     if cgroup.version() == Version::V2 {
-        return cgroup.set_high(limit);
+        return cgroup.set_high_within(limit, TURN);
     }
     let Some(bytes) = limit else {
         return cgroup.set_limit(None).map(|_| ());
@@ -244,5 +264,5 @@ fn bound(cgroup: &Path, bytes: Bytes) -> Result<()> {
         });
     }
     let excess = cgroup.usage()? - bytes;
-    cgroup.reclaim(excess).map(|_| ())
+    cgroup.reclaim_within(excess, None, TURN).map(|_| ())
 }

@@ -12,6 +12,6 @@ mod cgroups;
 mod job;
 mod worker;
 
-pub use cgroups::{Cgroups, Home, LEAF, PARENT};
+pub use cgroups::{Cgroups, Home, LEAF, PARENT, Target};
 pub use job::{Job, Order, Outcome, Rights};
 pub use worker::Worker;

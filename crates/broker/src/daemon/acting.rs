@@ -111,6 +111,15 @@ impl Acting {
         self.worker.retire(uid, home, held);
     }
 
+    /// Lets go of the cgroup of a principal that lives on: at once, if that takes a write that does not
+    /// block, so that nothing waits that a user can make more of. One that is to be removed goes in the
+    /// background; a principal has one in its life.
+    pub(super) fn let_go(&self, uid: u32, home: Home, held: Held) {
+        if home.is_ours() {
+            self.retire(uid, home, held);
+        }
+    }
+
     /// The broker's own cgroup.
     pub(super) fn own_cgroup(&self) -> Option<&Path> {
         self.cgroups.own()
@@ -203,7 +212,7 @@ fn job_for(members: &Members, id: Id, order: Order) -> Option<(u32, Job)> {
         processes: member.memory.instances().collect(),
         cgroup: (member.home.as_ref())
             .filter(|home| home.complete)
-            .map(|home| home.directory().to_path_buf()),
+            .map(Home::target),
         swappiness: member
             .reclaim
             .refaults()

@@ -6,6 +6,7 @@ use super::register::Draft;
 use crate::act::Home;
 use crate::config::Given;
 use crate::decide::NewPrincipal;
+use crate::descriptors::CGROUP;
 use crate::principals::{Member, Owner};
 use crate::sense::{self, RootDomain, Tree};
 use plimsoll_kernel::process::Process;
@@ -75,8 +76,30 @@ impl Daemon {
     /// Looks at some principals at a time, in turn.
     pub(super) fn follow_moves(&mut self, now: Nanos) {
         for id in self.sensing.some_to_follow(&self.members) {
+            self.follow_home(id, now);
             self.follow_move(id, now);
         }
+    }
+
+    /// Lets go of a principal's cgroup that its process has left. The memory charged there is not the
+    /// principal's any more, a bound there would bind others, and the cgroup stands in the way of whoever
+    /// removes the group above.
+    fn follow_home(&mut self, id: Id, now: Nanos) {
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        let Some(root) = member.memory.tree.as_ref().map(Tree::root) else {
+            return;
+        };
+        // Looked at first: of a process that is exiting, version 1 says that it is in the top cgroup.
+        let is_left = |home: &mut Home| home.is_left_by(root) && !root.is_ending();
+        let Some(home) = member.home.take_if(is_left) else {
+            return;
+        };
+        let held = member.descriptors.split(CGROUP);
+        self.acting.let_go(member.owner.uid, home, held);
+        self.state.touch();
+        self.timers.tick_soon(now);
     }
 
     /// Moves a principal to the group for the cgroup that bounds its process now, or to the top if
@@ -127,13 +150,6 @@ impl Daemon {
             return;
         }
         member.refused = None;
-        // If it has left the cgroup that we made for it, that stands in the way of whoever removes the
-        // group above.
-        if let Some(home) = member.home.take_if(|home| !home.holds(&process)) {
-            self.acting
-                .retire(member.owner.uid, home, member.descriptors.nothing());
-        }
-        self.release_unneeded(id);
         self.state.touch();
         self.timers.tick_soon(now);
     }

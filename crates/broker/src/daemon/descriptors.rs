@@ -31,7 +31,7 @@ impl Daemon {
         held.ok_or_else(|| no_descriptor(uid, &user))
     }
 
-    /// Takes those of a cgroup for a principal that has its process.
+    /// Takes those of a cgroup for a principal that has its process, beside those of the one that it has.
     ///
     /// # Errors
     /// As [`Daemon::descriptors_of`].
@@ -43,7 +43,11 @@ impl Daemon {
         let Some(member) = self.members.get_mut(id) else {
             return Ok(());
         };
-        if member.descriptors.resize(PRINCIPAL + PROCESS + CGROUP) {
+        let homes = 1 + usize::from(member.home.is_some());
+        if member
+            .descriptors
+            .resize(PRINCIPAL + PROCESS + homes * CGROUP)
+        {
             return Ok(());
         }
         let uid = member.owner.uid;

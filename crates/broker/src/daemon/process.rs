@@ -4,6 +4,7 @@ use super::Daemon;
 use super::caller::Caller;
 use super::register::bad_cgroup;
 use crate::act::Home;
+use crate::descriptors::CGROUP;
 use crate::principals::Member;
 use crate::sense::{self, Tree};
 use crate::server::epoll::Token;
@@ -178,10 +179,9 @@ impl Daemon {
         })?;
         let earlier = member.home.replace(home);
         if let Some(earlier) = earlier {
-            let nothing = member.descriptors.nothing();
-            self.acting.retire(member.owner.uid, earlier, nothing);
+            let held = member.descriptors.split(CGROUP);
+            self.acting.let_go(member.owner.uid, earlier, held);
         }
-        self.release_unneeded(id);
         self.state.touch();
         self.tick_soon_for(caller.peer.uid, caller.now);
         once(&Nothing {})

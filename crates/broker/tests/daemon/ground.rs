@@ -142,7 +142,7 @@ impl Ground {
 }
 
 /// A file without a page in the page cache.
-fn uncached_file(directory: &Path, mib: u64) -> tempfile::NamedTempFile {
+pub(crate) fn uncached_file(directory: &Path, mib: u64) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new_in(directory).expect("a file");
     let piece: Vec<u8> = (0..MIB).map(|n| n as u8).collect();
     for _ in 0..mib {

@@ -177,6 +177,30 @@ fn a_broker_that_leaves_moves_no_program_and_the_next_one_finds_it() {
     assert!(inside.is_at_home());
 }
 
+/// No limit binds it in either, and it is in a group that somebody named: nothing else tells the broker.
+#[test]
+fn a_cgroup_that_its_process_has_left_is_let_go() {
+    let (Some(cgroup), Some(elsewhere)) = (
+        group("broker-home", 256 * MIB),
+        group("broker-away", 1 << 40),
+    ) else {
+        return;
+    };
+    let broker = Broker::start();
+    let (_control, id) = register_group(&broker, &cgroup);
+    let inside = Inside::start(&broker, &id, &elsewhere);
+    elsewhere
+        .cgroup()
+        .add(inside.program.pid())
+        .expect("it may leave");
+    until("its cgroup is removed", || !inside.home.dir().exists());
+    until("it is noted no more", || {
+        let state = std::fs::read_to_string(broker.directory().join("state.json"));
+        let name = inside.home.dir().display().to_string();
+        state.is_ok_and(|state| !state.contains(&name))
+    });
+}
+
 #[test]
 fn a_process_in_a_tighter_cgroup_gets_a_group_by_itself() {
     let Some(cgroup) = group("broker-auto", 96 * MIB) else {
@@ -366,6 +390,15 @@ fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
     let (mut life, id) = register(&broker);
     contain(&mut life, &id, &path).expect("it is its own");
     bound();
+    let elsewhere = group("broker-left-it", 1 << 40).expect("another one");
+    elsewhere.cgroup().add(program.pid()).expect("it may leave");
+    until("it is lifted when its process has left it", lifted);
+    cgroup
+        .cgroup()
+        .add(program.pid())
+        .expect("it may come back");
+    contain(&mut life, &id, &path).expect("it is its own again");
+    bound();
     drop(life);
     until("it is lifted when its principal has left", lifted);
     let found = plimsoll_kernel::cgroup::locate(program.pid()).expect("it runs");
@@ -381,4 +414,47 @@ fn a_cgroup_that_its_user_made_is_lifted_and_never_removed() {
         .to_string();
     let refused = contain(&mut life, &id, &top).expect_err("its process is not in it");
     assert_eq!(refused.error, "io.plimsoll.BadCgroup");
+}
+
+#[test]
+fn a_cgroup_that_takes_the_place_of_another_leaves_nothing_behind() {
+    let (Some(one), Some(other)) = (group("broker-one", 1 << 40), group("broker-other", 1 << 40))
+    else {
+        return;
+    };
+    // Under version 1 the broker makes the cgroups itself.
+    if one.cgroup().version() == Version::V1 {
+        return;
+    }
+    let broker = Broker::start();
+    let program = begin("hog --bytes 4M", &one);
+    let mut life = broker.connect();
+    let words = json!({"name": "m", "pid": program.pid()});
+    let id = life.call("Register", words).expect("it is registered")["id"].clone();
+    let open = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid()));
+        open.expect("it runs").count()
+    };
+    let mut most = 0;
+    for round in 0..400 {
+        let (here, before) = if round % 2 == 0 {
+            (&one, &other)
+        } else {
+            (&other, &one)
+        };
+        before
+            .cgroup()
+            .set_high(Some(Bytes::mib(512)))
+            .expect("as root");
+        here.cgroup().add(program.pid()).expect("it may enter");
+        let directory = here.cgroup().dir().display().to_string();
+        life.call("Contain", json!({"id": id, "cgroup": directory}))
+            .expect("it is its own");
+        if round == 0 {
+            most = open();
+        } else {
+            assert_eq!(before.cgroup().high().expect("readable"), None, "{round}");
+            assert!(open() <= most, "{} of {most} in round {round}", open());
+        }
+    }
 }

@@ -3,13 +3,15 @@
 //! nothing is killed.
 
 use crate::common::{Broker, PATIENCE, swap, until};
-use plimsoll_broker::act::{Job, Order};
+use crate::ground::uncached_file;
+use plimsoll_broker::act::{Job, Order, Target, Worker};
 use plimsoll_kernel::cgroup::Version;
 use plimsoll_kernel::process::Process;
 use plimsoll_testbed::{Child, TestCgroup, programs, skip};
 use plimsoll_unit::{Bytes, MIB};
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
@@ -131,7 +133,7 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
             id: 1,
             order: Order::Bound(Bytes(bytes)),
             processes: Vec::new(),
-            cgroup: Some(group.cgroup().dir().into()),
+            cgroup: Some(Target::at(group.cgroup().dir())),
             swappiness: None,
         };
         job.run()
@@ -151,5 +153,57 @@ fn a_bound_on_a_program_that_uses_all_it_has_kills_nobody_and_leaves_no_limit() 
         child
             .until(PATIENCE, |progress| progress.rounds > before.rounds)
             .expect("it goes on");
+    }
+}
+
+/// Programs take again what is taken from them, and their user lifts each bound, so they are not slowed. The
+/// kernel would reclaim for ever for whoever sets the bound.
+#[test]
+fn who_lifts_each_bound_holds_up_no_other_user() {
+    let Ok(group) = TestCgroup::new("broker-lifted", None) else {
+        return skip("no cgroup of our own here");
+    };
+    let worker = Worker::start().expect("a thread");
+    let file = uncached_file(Path::new(env!("CARGO_TARGET_TMPDIR")), 64);
+    // The first one's memory stays above the bound: there may be no swap for it.
+    let mut programs = [
+        start("hog --bytes 48M", &group),
+        begin(&format!("stream --path {}", file.path().display()), &group),
+    ];
+    programs[1]
+        .until(PATIENCE, |progress| progress.rounds > 0)
+        .expect("it has begun");
+    let directory = group.cgroup().dir().to_path_buf();
+    let lifts = Arc::new(directory.join("memory.high"));
+    let lifting = Arc::downgrade(&lifts);
+    let user = std::thread::spawn(move || {
+        while let Some(limit) = lifting.upgrade() {
+            // Version 1 has no such file, and sets no bound.
+            let _ = std::fs::write(&*limit, "max");
+        }
+    });
+    let order = |uid: u32, order| Job {
+        id: uid.into(),
+        order,
+        processes: Vec::new(),
+        cgroup: Some(Target::at(&directory)),
+        swappiness: None,
+    };
+    for _ in 0..3 {
+        for hostile in [
+            Order::Bound(Bytes::mib(1)),
+            Order::Take(Bytes::mib(1 << 20)),
+        ] {
+            worker.order(1, order(1, hostile));
+            worker.order(2, order(2, Order::Take(Bytes::ZERO)));
+            until("the other user has its turn", || {
+                worker.take_outcomes().iter().any(|outcome| outcome.id == 2)
+            });
+        }
+    }
+    drop(lifts);
+    user.join().expect("it lifts");
+    for program in &mut programs {
+        program.latest(PATIENCE).expect("it lives");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 /// How long a program waits to be moved, milliseconds. Longer than systemd is given to answer.
-const PATIENCE: i32 = 15_000;
+const PATIENCE: i64 = 6_000;
 
 /// A cgroup that a program is to enter.
 #[derive(Clone, Debug)]
@@ -122,7 +122,8 @@ impl Newcomer {
     /// Enters. If this is refused, the process stays where it is.
     ///
     /// # Safety
-    /// Calls only what may be called between fork and exec: `write`, `close`, `poll`, `read`, `getpid`.
+    /// Calls only what may be called between fork and exec: `write`, `close`, `poll`, `getpid`,
+    /// `clock_gettime`.
     pub unsafe fn enter(&self) {
         // SAFETY: the descriptors are ours and open, and the buffers are on our stack.
         unsafe {
@@ -139,12 +140,40 @@ impl Newcomer {
             }
             // Without this our own copy would hide that the other side has ended.
             libc::close(waits.answers);
-            let mut ready = libc::pollfd {
-                fd: waits.answered.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            libc::poll(&raw mut ready, 1, PATIENCE);
+            await_answer(waits.answered.as_raw_fd(), PATIENCE);
+        }
+    }
+}
+
+/// Waits until a descriptor can be read, or for so many milliseconds. Signals do not end it: a process that
+/// was stopped and goes on must not run before it was moved.
+///
+/// # Safety
+/// The descriptor is open. Calls only what may be called between fork and exec: `clock_gettime` and `poll`.
+unsafe fn await_answer(answered: i32, patience: i64) {
+    let now = || {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: writes a variable of ours.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+    };
+    let end = now() + patience;
+    loop {
+        let mut ready = libc::pollfd {
+            fd: answered,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let left = (end - now()).clamp(0, patience) as i32;
+        // SAFETY: `ready` is ours; `errno` is this thread's.
+        let interrupted = unsafe {
+            libc::poll(&raw mut ready, 1, left) < 0 && *libc::__errno_location() == libc::EINTR
+        };
+        if !interrupted || left == 0 {
+            return;
         }
     }
 }
@@ -185,5 +214,41 @@ impl Usher {
             warn!("process {pid} runs without a cgroup of its own: {error}");
         }
         let _ = answers.write_all(&[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static HEARD: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn heard(_signal: libc::c_int) {
+        HEARD.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn signals_do_not_end_the_wait() {
+        // SAFETY: the handler only counts, and the signal is one that no other test uses.
+        unsafe {
+            let mut action = std::mem::zeroed::<libc::sigaction>();
+            action.sa_sigaction = heard as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut());
+        }
+        let (answered, answers) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let waiting = std::thread::spawn(move || {
+            // SAFETY: the pipe is open until the thread ends.
+            unsafe { await_answer(answered.as_raw_fd(), 60_000) };
+        });
+        use std::os::unix::thread::JoinHandleExt;
+        while HEARD.load(Ordering::SeqCst) < 20 {
+            // SAFETY: the thread is not joined yet.
+            unsafe { libc::pthread_kill(waiting.as_pthread_t(), libc::SIGURG) };
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(!waiting.is_finished(), "after {HEARD:?} signals");
+        }
+        File::from(answers).write_all(&[0]).unwrap();
+        waiting.join().unwrap();
     }
 }

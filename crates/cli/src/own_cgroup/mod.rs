@@ -10,6 +10,10 @@
 //!    limit that the programs would escape;
 //! 4. where no systemd divides the tree: beside our own cgroup, bound by the limit of ours.
 //!
+//! A `plimsoll run` within another one makes a cgroup as if there were no other, and never below that of the
+//! outer one's program. The broker shares the outer one's limit out between the two, so each is bounded by
+//! its own part, and the bound of the outer one, which moves, is no limit of ours.
+//!
 //! Sources: cgroup-v2.rst ("No Internal Process Constraint", "Delegation Containment"), systemd's
 //! CGROUP_DELEGATION document.
 //!
@@ -20,7 +24,7 @@
 //! | `entry` | the way of a new program into a cgroup |
 //! | `scope` | asks systemd for a scope |
 //! | `holder` | the first process of a scope |
-//! | `sweep` | what killed processes of ours left |
+//! | `sweep` | names, and what killed processes of ours left |
 
 mod entry;
 mod holder;
@@ -64,6 +68,26 @@ pub struct OwnCgroup {
     place: &'static str,
     /// The limit of our own cgroup, if that does not bind this one.
     escaped: Option<Bytes>,
+    /// We moved aside for it. Undone once it is removed.
+    _aside: Option<Aside>,
+}
+
+/// We are in a child of the cgroup that was ours, so that this may have others. We go back when this is
+/// dropped, unless there are others.
+#[derive(Debug)]
+struct Aside(Cgroup);
+
+impl Aside {
+    fn step(own: Cgroup) -> Result<Aside, Error> {
+        own.move_members_to_leaf(ASIDE)?;
+        Ok(Aside(own))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = self.0.take_members_back(ASIDE);
+    }
 }
 
 impl OwnCgroup {
@@ -75,24 +99,23 @@ impl OwnCgroup {
         let own = Cgroup::of_self()?
             .ok_or_else(|| NoCgroup("there is no memory controller here".into()))?;
         sweep::sweep(own.dir());
-        let name = sweep::name();
-        let not_below = match own.create_child(&name) {
-            Ok(cgroup) => return Ok(OwnCgroup::inside(cgroup)),
+        let not_below = match sweep::make_in(&own) {
+            Ok(cgroup) => return Ok(OwnCgroup::inside(cgroup, None)),
             Err(error) if own.version() == Version::V1 => return Err(error.into()),
             Err(error) => error,
         };
         let managed = scope::systemd_runs();
         if (!managed || scope::is_delegated(own.dir()))
-            && are_ours(&own)
-            && own.move_members_to_leaf(ASIDE).is_ok()
+            && is_ours_alone(&own)
+            && let Ok(aside) = Aside::step(Cgroup::at(own.dir())?)
         {
-            let cgroup = own.create_child(&name)?;
-            return Ok(OwnCgroup::inside(cgroup));
+            let cgroup = sweep::make_in(&own)?;
+            return Ok(OwnCgroup::inside(cgroup, Some(aside)));
         }
         if managed {
-            return OwnCgroup::in_a_scope(&own, &name);
+            return OwnCgroup::in_a_scope(&own);
         }
-        OwnCgroup::beside(&own, &name).ok_or_else(|| not_below.into())
+        OwnCgroup::beside(&own).ok_or_else(|| not_below.into())
     }
 
     /// Makes one for a program under version 2; `None` under version 1, where the broker does.
@@ -107,35 +130,38 @@ impl OwnCgroup {
         OwnCgroup::make().map(Some)
     }
 
-    fn inside(cgroup: Cgroup) -> OwnCgroup {
+    fn inside(cgroup: Cgroup, aside: Option<Aside>) -> OwnCgroup {
         OwnCgroup {
             entry: Entry::directly(cgroup.dir()),
             place: "groups below ours",
             cgroup: Some(cgroup),
             escaped: None,
+            _aside: aside,
         }
     }
 
-    fn in_a_scope(own: &Cgroup, name: &str) -> Result<OwnCgroup, NoCgroup> {
+    fn in_a_scope(own: &Cgroup) -> Result<OwnCgroup, NoCgroup> {
         let scope = Scope::ask(own).map_err(NoCgroup)?;
+        sweep::sweep_scopes(scope.dir());
         let top = Cgroup::at(scope.dir())?;
         top.move_members_to_leaf(ASIDE)?;
-        let cgroup = top.create_child(name)?;
+        let cgroup = sweep::make_in(&top)?;
         Ok(OwnCgroup {
             entry: Entry::through(cgroup.dir(), Arc::new(scope)),
             place: "a scope of systemd's for each program",
             cgroup: Some(cgroup),
             escaped: None,
+            _aside: None,
         })
     }
 
     /// In version 2 a group with processes has no limited children, so this one is made beside ours, under a
     /// name of ours. Nothing else is changed there.
-    fn beside(own: &Cgroup, name: &str) -> Option<OwnCgroup> {
+    fn beside(own: &Cgroup) -> Option<OwnCgroup> {
         let parent = own.parent().ok().flatten()?;
         sweep::sweep(parent.dir());
         let escaped = own.limit().ok()?;
-        let cgroup = parent.create_child(name).ok()?;
+        let cgroup = sweep::make_in(&parent).ok()?;
         if let Some(limit) = escaped
             && cgroup.set_limit(Some(limit)).is_err()
         {
@@ -147,6 +173,7 @@ impl OwnCgroup {
             place: "groups beside ours",
             cgroup: Some(cgroup),
             escaped,
+            _aside: None,
         })
     }
 
@@ -202,10 +229,11 @@ impl Drop for OwnCgroup {
     }
 }
 
-/// Whether the group holds only us and the broker that we started.
-fn are_ours(group: &Cgroup) -> bool {
+/// Whether the group holds only us and the broker that we started, and no program is to stay in it: a
+/// `plimsoll run` around us may have made it for us.
+fn is_ours_alone(group: &Cgroup) -> bool {
     // Otherwise our number is another process's in this `/proc`.
-    if !own::is_shown() {
+    if !own::is_shown() || sweep::is_one(group.dir()) {
         return false;
     }
     let program = |process: Process| process.exe().ok().flatten();
@@ -213,5 +241,8 @@ fn are_ours(group: &Cgroup) -> bool {
     let is_ours = |&pid: &i32| Process::open(pid).ok().and_then(program) == ours;
     let mut members = Vec::new();
     let all = group.processes(MOST_OURS, &mut members);
-    ours.is_some() && all.is_ok_and(|all| all) && members.iter().all(is_ours)
+    ours.is_some()
+        && all.is_ok_and(|all| all)
+        && members.iter().all(is_ours)
+        && group.holds_unseen().is_ok_and(|unseen| !unseen)
 }

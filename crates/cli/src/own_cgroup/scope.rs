@@ -2,32 +2,43 @@
 //! `busctl`, which is where systemd is. Source: `org.freedesktop.systemd1(5)`, `systemd.scope(5)`.
 
 use super::holder::Holder;
+use super::sweep;
 use plimsoll_kernel::cgroup::{Cgroup, locate};
 use plimsoll_kernel::process::{Process, own};
 use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tracing::warn;
 
-/// How long the service manager may take to answer one call, seconds.
-const ANSWER: &str = "--timeout=5";
+/// How long the service manager may take to answer one call, seconds. A program waits for it.
+const ANSWER: &str = "--timeout=3";
 /// How long the whole call may take: `busctl` itself waits longer for a bus that does not speak.
-const CALL: Duration = Duration::from_secs(6);
+const CALL: Duration = Duration::from_secs(4);
+/// After this time of a call we say for what the program waits.
+const TELL: Duration = Duration::from_secs(2);
 /// How long the manager may take to move the first process after it has agreed.
-const MOVE: Duration = Duration::from_secs(3);
+const MOVE: Duration = Duration::from_secs(2);
+/// Whether the manager did not answer once. Then it is not asked again: each program would wait.
+static SILENT: AtomicBool = AtomicBool::new(false);
 const PACE: Duration = Duration::from_millis(2);
 /// Directory that is there where systemd runs (`sd_booted(3)`).
 const BOOTED: &str = "/run/systemd/system";
 /// Attributes by which systemd marks cgroups that it has delegated (`systemd.resource-control(5)`).
 const MARKS: [&str; 2] = ["trusted.delegate", "user.delegate"];
 /// Limits that a program must not lose by moving; each with what it says if it binds nothing.
-const LIMITS: [(&str, &str); 5] = [
+const LIMITS: [(&str, &str); 9] = [
     ("memory.max", "max"),
     ("memory.high", "max"),
     ("memory.swap.max", "max"),
+    ("memory.zswap.max", "max"),
+    ("pids.max", "max"),
     ("cpu.max", "max 100000"),
+    ("cpuset.cpus", ""),
+    ("cpuset.mems", ""),
     ("io.max", ""),
 ];
 
@@ -82,12 +93,22 @@ impl Scope {
         let began = Process::open(holder.pid()).map_or(0, |process| process.start_time());
         let unit = format!("plimsoll-{}-{began}.scope", std::process::id());
         let pid = holder.pid().to_string();
-        let arguments = ["StartTransientUnit", "ssa(sv)a(sa(sv))", &unit, "fail", "4"];
+        let slice = slice_of(ours.dir(), geteuid().is_root());
+        let slice = slice.map(|slice| ["Slice", "s", slice]);
+        let count = if slice.is_some() { "5" } else { "4" };
+        let arguments = [
+            "StartTransientUnit",
+            "ssa(sv)a(sa(sv))",
+            &unit,
+            "fail",
+            count,
+        ];
         let properties = [
             ["Description", "s", "a program under plimsoll run"].as_slice(),
             &["CollectMode", "s", "inactive-or-failed"],
             &["Delegate", "b", "true"],
             &["PIDs", "au", "1", &pid],
+            slice.as_ref().map_or(&[], |slice| slice.as_slice()),
             &["0"],
         ];
         let all = arguments.iter().chain(properties.iter().copied().flatten());
@@ -130,11 +151,7 @@ impl Scope {
     /// Refuses a scope in which a limit of our own cgroup, or of one above it, would not bind the programs
     /// any more.
     fn escapes_nothing(&self, own: &Cgroup) -> Result<(), String> {
-        let left = own
-            .dir()
-            .ancestors()
-            .take_while(|above| !self.dir.starts_with(above));
-        match left.flat_map(limits_of).next() {
+        match escaped(own.dir(), &self.dir) {
             None => Ok(()),
             Some(limit) => Err(format!(
                 "in a scope of its own {} would not bind the program any more; with `Delegate=yes` in the \
@@ -143,6 +160,52 @@ impl Scope {
             )),
         }
     }
+}
+
+/// A limit that binds who is in `from`, and neither it nor one that is as tight in `to`.
+fn escaped(from: &Path, to: &Path) -> Option<PathBuf> {
+    fn only<'a>(of: &'a Path, other: &'a Path) -> impl Iterator<Item = &'a Path> {
+        of.ancestors().take_while(|above| !other.starts_with(above))
+    }
+    let limits = only(from, to).flat_map(limits_of);
+    let is_lost = |limit: &PathBuf| {
+        let file = limit.file_name().unwrap_or_default();
+        let here = std::fs::read_to_string(limit).unwrap_or_default();
+        let there = |dir: &Path| std::fs::read_to_string(dir.join(file));
+        !only(to, from).any(|dir| there(dir).is_ok_and(|there| is_as_tight(&there, &here)))
+    };
+    limits.into_iter().find(is_lost)
+}
+
+/// Whether one limit allows no more than another one of its kind: numbers, a part of a processor's time, or
+/// the same words.
+fn is_as_tight(limit: &str, other: &str) -> bool {
+    let part = |text: &str| {
+        let mut words = text.split_whitespace().map(str::parse::<u64>);
+        let amount = words.next()?.ok()?;
+        let period = words.next().map_or(Some(1), Result::ok)?;
+        let whole = words.next().is_none() && period > 0;
+        whole.then_some((u128::from(amount), u128::from(period)))
+    };
+    match (part(limit), part(other)) {
+        (Some((amount, period)), Some((other, others))) => amount * others <= other * period,
+        _ => !limit.trim().is_empty() && limit.trim() == other.trim(),
+    }
+}
+
+/// The innermost slice that a process is in, of those that its service manager divides: the system's, or,
+/// for `root` false, the user's. A scope begins in another one if none is named, and so beside the limits of
+/// the slice. `None` where the manager may choose.
+fn slice_of(own: &Path, root: bool) -> Option<&str> {
+    let names = own.iter().filter_map(OsStr::to_str);
+    let is_slice = |name: &&str| name.ends_with(".slice");
+    let is_users = |name: &&str| name.starts_with("user@") && name.ends_with(".service");
+    if root {
+        let ours = names.skip_while(|name| !is_slice(name));
+        return ours.take_while(is_slice).last();
+    }
+    let ours = names.skip_while(|name| !is_users(name)).skip(1);
+    ours.take_while(is_slice).last()
 }
 
 /// Refuses to take programs out of a service: its manager ends what is in it, by its cgroup. The service of a
@@ -159,9 +222,14 @@ fn may_leave(own: &Path) -> Result<(), String> {
     }
 }
 
-/// The limits that are set for a cgroup itself.
+/// The limits that are set for a cgroup itself. The bound of a program under another `plimsoll run` is none:
+/// it comes and goes, and each program within has a part of its own of what the outer one may have.
 fn limits_of(dir: &Path) -> Vec<PathBuf> {
+    let is_bound = |file: &str| file == "memory.high" && sweep::is_one(dir);
     let is_set = |(file, unset): &(&str, &str)| {
+        if is_bound(file) {
+            return false;
+        }
         let says = std::fs::read_to_string(dir.join(file));
         says.is_ok_and(|says| says.trim() != *unset)
     };
@@ -190,6 +258,9 @@ fn await_move(pid: i32, unit: &str) -> Result<PathBuf, String> {
 
 /// Calls the service manager: the system's as root, else the user's.
 fn call<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    if SILENT.load(Ordering::Relaxed) {
+        return Err("systemd did not answer before (busctl)".into());
+    }
     let user = geteuid();
     let mut command = Command::new("busctl");
     if !user.is_root() {
@@ -210,22 +281,7 @@ fn call<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut child = command
         .spawn()
         .map_err(|error| format!("systemd cannot be asked for a scope: busctl: {error}"))?;
-    let until = Instant::now() + CALL;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < until => std::thread::sleep(PACE),
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!(
-                    "systemd did not answer within {} s (busctl)",
-                    CALL.as_secs()
-                ));
-            }
-            Err(error) => return Err(format!("busctl: {error}")),
-        }
-    };
+    let status = answer_of(&mut child)?;
     if status.success() {
         return Ok(());
     }
@@ -234,6 +290,35 @@ fn call<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<(), String> {
         .trim()
         .to_owned();
     Err(format!("systemd refuses a scope: {said}"))
+}
+
+/// Waits for the end of a call, and says so if that takes long.
+fn answer_of(call: &mut Child) -> Result<ExitStatus, String> {
+    let (began, mut told) = (Instant::now(), false);
+    loop {
+        match call.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if began.elapsed() < CALL => std::thread::sleep(PACE),
+            Ok(None) => {
+                let _ = call.kill();
+                let _ = call.wait();
+                SILENT.store(true, Ordering::Relaxed);
+                return Err(format!(
+                    "systemd did not answer within {} s (busctl)",
+                    CALL.as_secs()
+                ));
+            }
+            Err(error) => return Err(format!("busctl: {error}")),
+        }
+        if !told && began.elapsed() >= TELL {
+            told = true;
+            let (waited, left) = (TELL.as_secs(), (CALL - TELL).as_secs());
+            warn!(
+                "systemd has not answered for {waited} s; if it does not within {left} s more, the program \
+                 starts without a cgroup of its own"
+            );
+        }
+    }
 }
 
 #[cfg(test)]
@@ -273,5 +358,73 @@ mod tests {
             found,
             [dir.path().join("memory.high"), dir.path().join("cpu.max")]
         );
+    }
+
+    #[test]
+    fn who_moves_keeps_each_limit_or_gets_one_that_is_as_tight() {
+        let root = tempfile::tempdir().unwrap();
+        let (from, to) = (root.path().join("a/session"), root.path().join("b/scope"));
+        std::fs::create_dir_all(&from).unwrap();
+        std::fs::create_dir_all(&to).unwrap();
+        let write = |file: &str, text: &str| std::fs::write(root.path().join(file), text).unwrap();
+        let lost = || escaped(&from, &to);
+        write("pids.max", "7\n");
+        assert_eq!(lost(), None, "it binds both");
+        for (file, limit, looser, tighter) in [
+            ("pids.max", "100\n", "101\n", "100\n"),
+            ("memory.max", "4096\n", "max\n", "0\n"),
+            (
+                "cpu.max",
+                "50000 100000\n",
+                "60000 100000\n",
+                "10000 20000\n",
+            ),
+            ("cpuset.cpus", "0-1\n", "0-2\n", "0-1\n"),
+            ("io.max", "8:0 rbps=1\n", "\n", "8:0 rbps=1\n"),
+        ] {
+            let limited = format!("a/{file}");
+            write(&limited, limit);
+            assert_eq!(lost(), Some(root.path().join(&limited)));
+            write(&format!("b/scope/{file}"), looser);
+            assert_eq!(lost(), Some(root.path().join(&limited)));
+            write(&format!("b/{file}"), tighter);
+            assert_eq!(lost(), None, "{file}");
+        }
+        // The bound of a program around this one is no limit; its user's is.
+        let inner = root.path().join("a/plimsoll-run-1-2-3");
+        std::fs::create_dir(&inner).unwrap();
+        let set = |file: &str| std::fs::write(inner.join(file), "4096\n").unwrap();
+        set("memory.high");
+        assert_eq!(escaped(&inner, &to), None);
+        set("memory.swap.max");
+        assert!(escaped(&inner, &to).is_some());
+    }
+
+    #[test]
+    fn the_slice_is_that_of_the_manager_who_is_asked() {
+        for (own, system, users) in [
+            (
+                "user.slice/user-7.slice/session-1.scope",
+                Some("user-7.slice"),
+                None,
+            ),
+            (
+                "user.slice/user-7.slice/user@7.service/app.slice/app-x.slice/run-1.scope",
+                Some("user-7.slice"),
+                Some("app-x.slice"),
+            ),
+            ("init.scope", None, None),
+            (
+                "machine.slice/box.scope/app.slice",
+                Some("machine.slice"),
+                None,
+            ),
+        ] {
+            let own = Path::new("/sys/fs/cgroup").join(own);
+            assert_eq!(
+                (slice_of(&own, true), slice_of(&own, false)),
+                (system, users)
+            );
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! | `many` | several programs of a file, under one budget |
 //! | `child` | starts a program, and tells how it ended |
 //! | `steer` | the program's adapter, and the thread that steers |
+//! | `unbind` | lifts the bound of a program whose broker is gone |
 //! | `undo` | what killed processes of ours left is undone |
 //! | `phases` | the thread that orders a program's threads |
 //! | `principal` | the principal of a program or a group |
@@ -38,6 +39,7 @@ pub mod record;
 mod restart_broker;
 pub mod signals;
 mod steer;
+mod unbind;
 mod undo;
 
 pub use one::plainly;

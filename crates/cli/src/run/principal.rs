@@ -3,6 +3,7 @@
 
 use super::child::Launch;
 use super::move_children::{cgroup_of, gather};
+use super::unbind;
 use crate::broker_connection::{Control, told};
 use crate::error::CliError;
 use crate::own_broker::Place;
@@ -205,7 +206,10 @@ impl Member {
             return;
         }
         match self.principal.contain(dir) {
-            Ok(()) => info!("process {pid} has the cgroup {}", dir.display()),
+            Ok(()) => {
+                info!("process {pid} has the cgroup {}", dir.display());
+                unbind::watch(&self.principal, dir);
+            }
             Err(error) => info!("the broker cannot bound process {pid}: {error}"),
         }
     }

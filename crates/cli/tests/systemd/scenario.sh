@@ -58,6 +58,11 @@ check "the program goes on" is_running sleep
 check "its scope is still there" one_scope
 check "nothing bounds it, or the next broker lifts it" \
     is_in "$(somebody 'plimsoll run -- cat '"$leaf"'/memory.high')" max
+pkill -KILL -x plimsoll
+# As if a broker had been killed that bounded it, and its directory were lost.
+echo 64M >"$leaf/memory.high" && rm -rf /run/user/1000/plimsoll
+check "the next one lifts a bound of which no broker knows" \
+    is_in "$(somebody 'plimsoll run -- cat '"$leaf"'/memory.high')" max
 pkill -x sleep
 check "the scope ends with it" wait_until no_scope
 
@@ -73,13 +78,24 @@ command = "sleep 613"
 T
 somebody 'setsid plimsoll run -v -f /tmp/two.toml >/tmp/two.log 2>&1 & sleep 3'
 check "both are in one scope" wait_until one_scope
-budget=$(find /sys/fs/cgroup -type d -name "plimsoll-run-*" | grep 'scope/plimsoll-run-[0-9]*$')
+budget=$(find /sys/fs/cgroup -type d -name "plimsoll-run-*" | grep 'scope/plimsoll-run-[0-9-]*$')
 check "the budget binds" [ "$(cat "$budget/memory.max")" -le 131072000 ]
 holds_both() { [ "$(cat "$budget"/[0-9]-a/cgroup.procs "$budget"/[0-9]-b/cgroup.procs | wc -l)" = 2 ]; }
 check "each has a cgroup" wait_until holds_both
 check "nothing is advisory" [ -z "$(grep advisory /tmp/two.log)" ]
 pkill -TERM -x plimsoll
 check "the scope of both ends" wait_until no_scope
+
+echo "# one within another"
+cat >/tmp/within <<'T'
+own=/sys/fs/cgroup$(sed 's/^0:://' /proc/self/cgroup)
+echo 512M >"$own/memory.high" && plimsoll run -v -- cat /proc/self/cgroup
+cat /proc/self/cgroup
+T
+within=$(somebody 'plimsoll run -- sh /tmp/within 2>/tmp/within.log')
+check "it has a scope of its own, though the outer one is bounded" is_in "$(echo "$within" | head -n 1)" "$own"
+check "and not that of the outer one" \
+    [ "$(echo "$within" | sed 's|/plimsoll-run.*||' | sort -u | wc -l)" = 2 ]
 
 echo "# services"
 systemd-run -q --wait --pipe plimsoll run -v -- cat /proc/self/cgroup >/tmp/plain.log 2>&1
@@ -97,11 +113,17 @@ somebody 'systemd-run -q --user --scope -p MemoryMax=200M plimsoll run -v -- cat
     >/tmp/limited.log 2>&1
 check "no program escapes a limit" is_in "$(cat /tmp/limited.log)" '*0::*run-*.scope*'
 check "and that is said" grep -q 'would not bind the program any more' /tmp/limited.log
+somebody 'systemd-run -q --user --scope -p TasksMax=60 plimsoll run -v -- cat /proc/self/cgroup' \
+    >/tmp/tasks.log 2>&1
+check "nor one on the number of tasks" is_in "$(cat /tmp/tasks.log)" '*pids.max would not bind*0::*run-*.scope*'
+slice=$(somebody 'systemd-run -q --user --scope --slice=app-x.slice plimsoll run -- cat /proc/self/cgroup')
+check "a scope is in the slice of who asks" is_in "$slice" '*/app-x.slice/plimsoll-*.scope/plimsoll-run-*'
 check "no scope is left" wait_until no_scope
 
 echo "# root"
 check "root's programs have a scope of the machine's systemd" \
-    is_in "$(su - root -c 'plimsoll run -- cat /proc/self/cgroup')" '*/plimsoll-*.scope/plimsoll-run-*'
+    is_in "$(su - root -c 'plimsoll run -- cat /proc/self/cgroup')" \
+    '*/user-0.slice/plimsoll-*.scope/plimsoll-run-*'
 
 echo "# bad luck"
 without() { somebody "DBUS_SESSION_BUS_ADDRESS=$1 plimsoll run -v -- cat /proc/self/cgroup" 2>&1; }
@@ -110,7 +132,8 @@ check "without a bus the program runs where it is" is_in "$nobus" '*0::*session-
 check "and that says why" is_in "$nobus" '*has no cgroup of its own: systemd*'
 mkdir -p /tmp/bin && printf '#!/bin/sh\nsleep 600\n' >/tmp/bin/busctl && chmod 755 /tmp/bin/busctl
 stalled=$(somebody 'PATH=/tmp/bin:$PATH plimsoll run -v -- cat /proc/self/cgroup' 2>&1)
-check "a bus that never answers is given up" is_in "$stalled" '*did not answer*0::*'
+check "a bus that never answers is given up" is_in "$stalled" '*did not answer within 4 s*0::*'
+check "and it is said for what the program waits" is_in "$stalled" '*has not answered for 2 s*'
 pkill -f 'sleep 600'
 printf '#!/bin/sh\necho "Access denied" >&2; exit 1\n' >/tmp/bin/busctl
 denied=$(somebody 'PATH=/tmp/bin:$PATH plimsoll run -v -- cat /proc/self/cgroup' 2>&1)

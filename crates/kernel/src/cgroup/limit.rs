@@ -1,10 +1,12 @@
 //! Setting a group's limits.
 
 use super::{Cgroup, NO_LIMIT, Version};
+use crate::interrupt::Interrupt;
 use crate::reader::{Reader, write_text};
 use crate::{Error, Result};
 use plimsoll_unit::Bytes;
 use std::path::PathBuf;
+use std::time::Duration;
 
 impl Cgroup {
     /// Sets the limit; `None` lifts it. Returns the limit in force, as the kernel reports
@@ -48,6 +50,17 @@ impl Cgroup {
             (Version::V2, None) => self.write("memory.high", b"max"),
             (Version::V2, Some(limit)) => self.write_bytes("memory.high", limit),
         }
+    }
+
+    /// As [`Cgroup::set_high`]. The limit is in force at once; the kernel then reclaims for `time` at most,
+    /// and the rest when the group allocates. Without an end, a program in the group could make it last for
+    /// ever: it takes again what was taken, while somebody lifts the limit.
+    ///
+    /// # Errors
+    /// As [`Cgroup::set_high`].
+    pub fn set_high_within(&self, limit: Option<Bytes>, time: Duration) -> Result<()> {
+        let _interrupt = Interrupt::after(time);
+        self.set_high(limit)
     }
 
     /// The soft limit of v2; `None` if there is none.

@@ -26,21 +26,37 @@ impl Cgroup {
     /// [`Error::Denied`] without rights; [`Error::Busy`] in v2 when this group holds processes
     /// itself (see [`Cgroup::move_members_to_leaf`]).
     pub fn create_child(&self, name: &str) -> Result<Cgroup> {
+        Ok(self.child(name)?.0)
+    }
+
+    /// As [`Cgroup::create_child`]; `None` when there is one of this name, which is somebody else's.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create_child`].
+    pub fn create_new_child(&self, name: &str) -> Result<Option<Cgroup>> {
+        let (child, is_new) = self.child(name)?;
+        Ok(Some(child).filter(|_| is_new))
+    }
+
+    /// A child of this name, and whether it was made now.
+    fn child(&self, name: &str) -> Result<(Cgroup, bool)> {
         check_name(name)?;
         if self.version == Version::V2 {
             self.hand_controller_down()?;
         }
         let dir = self.dir.join(name);
-        match rustix::fs::mkdir(&dir, rustix::fs::Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        let is_new = match rustix::fs::mkdir(&dir, rustix::fs::Mode::from_raw_mode(0o755)) {
+            Ok(()) => true,
+            Err(rustix::io::Errno::EXIST) => false,
             Err(errno) => return Err(Error::of_file("mkdir", &dir, errno)),
-        }
-        Cgroup::open(Location {
+        };
+        let child = Cgroup::open(Location {
             version: self.version,
             dir,
             mount: self.mount.clone(),
             exact: true,
-        })
+        })?;
+        Ok((child, is_new))
     }
 
     /// Whether groups with limits can be made below this group now. In v2 every group but the top
@@ -82,12 +98,42 @@ impl Cgroup {
     }
 
     /// v2: moves this group's own processes into a child of that name, so that the group may have
-    /// limited children.
+    /// limited children. If not all of them can be moved, they come back.
     ///
     /// # Errors
     /// As [`Cgroup::create_child`] and [`Cgroup::add`].
     pub fn move_members_to_leaf(&self, name: &str) -> Result<Cgroup> {
         check_name(name)?;
+        self.try_move_to_leaf(name).inspect_err(|_| {
+            // Why it failed says more.
+            let _ = self.take_members_back(name);
+        })
+    }
+
+    /// Undoes [`Cgroup::move_members_to_leaf`], if the leaf is the only child by now. In v2 children lose the
+    /// memory controller, and so any limits.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there are other children; as [`Cgroup::add`].
+    pub fn take_members_back(&self, name: &str) -> Result<()> {
+        let leaf = self.dir.join(name);
+        if !leaf.is_dir() {
+            return Ok(());
+        }
+        if groups_below(&self.dir).len() > 2 {
+            return Err(Error::Busy {
+                path: self.dir.clone(),
+                why: "there are other cgroups in it",
+            });
+        }
+        if self.version == Version::V2 && self.hands_down()? {
+            write_text(&self.dir.join("cgroup.subtree_control"), b"-memory")?;
+        }
+        move_all(&leaf, &self.dir)?;
+        rustix::fs::rmdir(&leaf).map_err(|errno| Error::of_file("rmdir", &leaf, errno))
+    }
+
+    fn try_move_to_leaf(&self, name: &str) -> Result<Cgroup> {
         let dir = self.dir.join(name);
         match rustix::fs::mkdir(&dir, rustix::fs::Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -147,6 +193,26 @@ impl Cgroup {
             }
         }
         Ok(true)
+    }
+
+    /// Whether processes of another pid namespace are in this group or below it. They have no number here:
+    /// [`Cgroup::processes`] passes over them, and they cannot be moved.
+    ///
+    /// # Errors
+    /// As [`Cgroup::processes`].
+    pub fn holds_unseen(&self) -> Result<bool> {
+        let mut text = Vec::new();
+        for dir in groups_below(&self.dir) {
+            text.clear();
+            match read_text(&dir.join("cgroup.procs"), MAX_PROCS, &mut text) {
+                Err(e) if e.is_absent() && dir != self.dir => continue,
+                other => other?,
+            }
+            if lines(&text).any(|line| line.trim_ascii() == b"0") {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Removes the group and those below it. Remaining processes move to `refuge` or, if none is

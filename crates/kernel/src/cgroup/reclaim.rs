@@ -1,8 +1,11 @@
 //! Takes bytes from a group now: by `memory.reclaim` in v2, by a dip of the limit in v1.
 
 use super::{Cgroup, Version};
+use crate::interrupt::Interrupt;
+use crate::reader::write_once;
 use crate::{Error, Result};
 use plimsoll_unit::Bytes;
+use std::time::{Duration, Instant};
 
 /// Asked for at a time. Small, because a v1 limit stays lowered during a step.
 const STEP: Bytes = Bytes::mib(16);
@@ -25,22 +28,40 @@ impl Cgroup {
     /// [`Error::Denied`] without rights, [`Error::Absent`] where neither way exists. Getting less
     /// than asked is no error.
     pub fn reclaim(&self, bytes: Bytes) -> Result<Bytes> {
-        self.reclaim_by(bytes, None)
+        self.reclaim_until(bytes, None, None)
     }
 
-    /// As [`Cgroup::reclaim`], with another swappiness (0 to 200) for this call where the kernel has
-    /// that (version 2 from Linux 6.9 on, see [`Cgroup::takes_by_swappiness`]). Version 1 always goes
-    /// by the group's own.
+    /// As [`Cgroup::reclaim`], with another swappiness (0 to 200) where the kernel has that (version 2 from
+    /// Linux 6.9 on, see [`Cgroup::takes_by_swappiness`]; version 1 always goes by the group's own), and for
+    /// `time` at most. Without an end, a program in the group could make it last for ever, by taking again
+    /// what was taken.
     ///
     /// # Errors
     /// As [`Cgroup::reclaim`].
-    pub fn reclaim_by(&self, bytes: Bytes, swappiness: Option<u32>) -> Result<Bytes> {
+    pub fn reclaim_within(
+        &self,
+        bytes: Bytes,
+        swappiness: Option<u32>,
+        time: Duration,
+    ) -> Result<Bytes> {
+        let _interrupt = Interrupt::after(time);
+        self.reclaim_until(bytes, swappiness, Some(Instant::now() + time))
+    }
+
+    fn reclaim_until(
+        &self,
+        bytes: Bytes,
+        swappiness: Option<u32>,
+        end: Option<Instant>,
+    ) -> Result<Bytes> {
         let before = self.usage()?;
         let goal = before - bytes;
-        let mut fruitless = 0;
+        let (mut fruitless, mut taken) = (0, Bytes::ZERO);
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
         for _ in 0..MAX_STEPS {
             let now = self.usage()?;
-            if now <= goal || fruitless >= TRIES {
+            // Somebody may take as much as we take away.
+            if now <= goal || fruitless >= TRIES || taken >= bytes * 2 || is_over() {
                 break;
             }
             let step = (now - goal).min(STEP);
@@ -54,7 +75,11 @@ impl Cgroup {
                     asked => asked?,
                 },
             };
-            fruitless = if progress { 0 } else { fruitless + 1 };
+            if progress {
+                (fruitless, taken) = (0, taken + step);
+            } else {
+                fruitless += 1;
+            }
         }
         Ok(before - self.usage()?)
     }
@@ -71,7 +96,7 @@ impl Cgroup {
             Some(swappiness) => format!("{} swappiness={}", step.0, swappiness.min(200)),
             None => step.0.to_string(),
         };
-        match self.write("memory.reclaim", text.as_bytes()) {
+        match write_once(&self.dir.join("memory.reclaim"), text.as_bytes()) {
             Ok(()) => Ok(true),
             Err(Error::Io { source, .. }) if is_partial(&source) => Ok(false),
             Err(e) => Err(e),
@@ -95,7 +120,7 @@ impl Cgroup {
             cgroup: self,
             limit,
         };
-        let lowered = self.write_bytes(file, low);
+        let lowered = write_once(&self.dir.join(file), low.0.to_string().as_bytes());
         drop(restore);
         match lowered {
             Ok(()) => Ok(true),

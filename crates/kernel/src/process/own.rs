@@ -25,6 +25,13 @@ pub fn is_in_first_namespace() -> bool {
     namespace.is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }
 
+/// The number of its pid namespace. The kernel may give it to another one once nobody is in this one.
+pub fn pid_namespace() -> Option<u64> {
+    let name = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let number = name.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
 /// Its short name, with the end of the line.
 ///
 /// # Errors

@@ -74,7 +74,9 @@ fn fill(ground: &TestCgroup, path: &str) -> Child {
 /// Takes bytes with a swappiness; returns what the group had before and has afterwards.
 fn take(group: &Cgroup, swappiness: u32) -> (Has, Has) {
     let before = has(group);
-    group.reclaim_by(Bytes(TAKEN), Some(swappiness)).unwrap();
+    group
+        .reclaim_within(Bytes(TAKEN), Some(swappiness), PATIENCE)
+        .unwrap();
     let after = has(group);
     println!("swappiness {swappiness}: {before:?} {after:?}");
     (before, after)
@@ -106,7 +108,7 @@ fn takes_anonymous_memory_only(group: &Cgroup) {
 fn is_refused(group: &Cgroup) {
     let before = has(group);
     let text = group
-        .reclaim_by(Bytes(TAKEN), Some(200))
+        .reclaim_within(Bytes(TAKEN), Some(200), PATIENCE)
         .unwrap_err()
         .to_string();
     println!("this kernel's memory.reclaim takes no swappiness: {text}");
