@@ -54,14 +54,23 @@ bench-%:
 	target/release/plimsoll-bench $* --minutes $(or $(MINUTES),40) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(AGAIN),--again) $(if $(GAPS),--gaps)
 
-lint: ## formatting, clippy, our own rules (bench/tests/tidy.rs), what comes from others (deny.toml)
+lint: ## formatting, clippy (for aarch64, too), our own rules (bench/tests/tidy.rs), dependencies (deny.toml)
 	@tools/setup.sh lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --manifest-path fuzz/Cargo.toml -- -D warnings
+	tools/arm.sh lint
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cargo test -q -p plimsoll-bench --test tidy
 	tools/deny.sh
+
+lint-arm: ## clippy for aarch64 alone, which is a part of lint
+	@tools/setup.sh arm-lint
+	tools/arm.sh lint
+
+test-arm: ## some of aarch64 under qemu-user: pure crates, the drop-in, the agent in Java programs
+	@tools/setup.sh arm
+	tools/arm.sh test
 
 fmt: ## format everything
 	cargo fmt --all

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
-#   tools/setup.sh build | lint | test | v2 | sanitize | miri | programs | demo | bench | docs | dist
+#   tools/setup.sh build | lint | arm-lint | test | arm | v2 | sanitize | miri | programs | demo | bench |
+#     docs | containers | dist
 # Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -94,6 +95,39 @@ rust_lint() {
   command -v rustup >/dev/null || fail "please install rustfmt and clippy for $(rustc --version)"
   say "fetching rustfmt and clippy"
   rustup component add rustfmt clippy
+}
+
+# The standard library and a C compiler for aarch64, which another machine needs for tools/arm.sh.
+cross() {
+  [ "$(uname -m)" != aarch64 ] || return 0
+  packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+  local target=aarch64-unknown-linux-gnu
+  [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] && return 0
+  command -v rustup >/dev/null || fail "please install the standard library for $target of $(rustc --version)"
+  say "fetching the standard library for $target"
+  rustup target add $target
+}
+
+# What runs programs for aarch64, and some of Debian's to run. They are unpacked in .cache/arm, not installed.
+arm() {
+  [ "$(uname -m)" != aarch64 ] || return 0
+  cross
+  packages qemu-user g++-aarch64-linux-gnu
+  local place=$cache/arm
+  [ -e "$place/usr/lib/jvm/java-17-openjdk-arm64/bin/java" ] && return 0
+  say "fetching libgc, Guile and a JDK for aarch64"
+  mkdir -p "$place/lists/partial" "$place/deb/archives/partial"
+  # Lists of packages of their own, so that this machine's are left as they are.
+  local apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o "Dir::State=$place"
+    -o Dir::State::status=/dev/null -o "Dir::Cache=$place/deb" -o APT::Sandbox::User=root)
+  (
+    "${apt[@]}" update
+    cd "$place/deb"
+    "${apt[@]}" download libgc1 libgc-dev guile-3.0 guile-3.0-libs libgmp10 libunistring2 libffi8 libcrypt1 \
+      zlib1g libstdc++6 openjdk-17-jre-headless
+    for package in *.deb; do dpkg-deb -x "$package" "$place"; done
+  )
+  rm -rf "$place/deb" "$place/lists"
 }
 
 # java VERSION...: JDK 17 of the distribution, because it has a compiler, and those of these versions. Puts
@@ -299,7 +333,9 @@ packages build-essential pkg-config ca-certificates
 rust
 case $purpose in
   build) ;;
-  lint) rust_lint; deny ;;
+  lint) rust_lint; cross; deny ;;
+  arm-lint) rust_lint; cross ;;
+  arm) packages libgc-dev; java; arm ;;
   test)
     packages libgc-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
     java 11 21 25
@@ -310,6 +346,7 @@ case $purpose in
     user_mode
     debian
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
+    (arm) || say "the tests for aarch64 will be skipped"
     ;;
   v2)
     packages libgc-dev util-linux procps
@@ -340,8 +377,8 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, test, v2, sanitize, miri, programs, demo, bench, docs," \
-      "containers or dist"
+    say "unknown purpose '$purpose': build, lint, arm-lint, test, arm, v2, sanitize, miri, programs, demo," \
+      "bench, docs, containers or dist"
     exit 2
     ;;
 esac

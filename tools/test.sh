@@ -105,6 +105,7 @@ with_the_rest() {
   part simulation cargo test -q --workspace --test simulation -- --seconds 120
   part documentation cargo test -q --workspace --doc
   part fuzz fuzz/run.sh 10
+  part aarch64 on_aarch64
 }
 
 # tests LANE: the tests of one lane; see lane.sh.
@@ -133,6 +134,15 @@ markers_together() {
   ONLY=crew tools/sanitize.sh thread
 }
 
+# A part of `make test-arm`.
+on_aarch64() {
+  if [ "$(uname -m)" != aarch64 ] && [ ! -d .cache/arm/usr/lib/jvm ]; then
+    echo "skipped: qemu-user or Debian's packages for aarch64 are not there (tools/setup.sh arm)"
+    return
+  fi
+  tools/arm.sh brief
+}
+
 [ -n "${1:-}" ] || start "rest" with_the_rest
 # Builds in the profile of the tests, so that those within documentation are all that is built below.
 step "build" cargo build --profile test --workspace --all-targets
@@ -157,6 +167,7 @@ else
   step "address sanitizer, beside the tests" finish "address" "rest"
   step "thread sanitizer, of markers together, beside the tests" finish "thread" "rest"
   step "fuzz targets, briefly, beside the tests" finish "fuzz" "rest"
+  step "aarch64 under qemu-user, briefly, beside the tests" finish "aarch64" "rest"
 fi
 printf '\n== the slowest suites\n'
 sort -rn "$times" | awk 'NR <= 20'

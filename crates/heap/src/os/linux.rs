@@ -4,7 +4,6 @@ use super::{Os, placement};
 use plimsoll_kernel::pagemap_scan::{self, Query, SWAPPED};
 use plimsoll_kernel::pages::open_own;
 use plimsoll_kernel::{pagemap, write_tracking};
-use plimsoll_unit::index::PAGE;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect,
     mremap, munmap,
@@ -14,6 +13,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A whole number of pages of every supported kernel.
+const WHOLE_PAGES: usize = 64 << 10;
 
 /// Makes the system calls.
 #[derive(Debug, Default)]
@@ -85,8 +87,8 @@ fn close(tracker: Option<OwnedFd>) {
 /// Whether this is a tracker still. The program may have closed it, and its number may be that of
 /// another descriptor by now: then it is not ours to close.
 fn is_a_tracker(descriptor: &OwnedFd) -> bool {
-    let here = (&raw const descriptor).addr() / PAGE * PAGE;
-    let said = write_tracking::disarm(descriptor, here..here + PAGE);
+    let here = (&raw const descriptor).addr() / WHOLE_PAGES * WHOLE_PAGES;
+    let said = write_tracking::disarm(descriptor, here..here + WHOLE_PAGES);
     said.is_err_and(|why| why.kind() == io::ErrorKind::NotFound)
 }
 
@@ -128,16 +130,14 @@ fn reserve_mapped(bytes: usize, alignment: usize) -> io::Result<usize> {
 
 /// Makes the mapping that ends where a range begins longer by that range.
 fn lengthen(range: Range<usize>) -> io::Result<()> {
-    /// A whole number of pages of every supported kernel.
-    const LAST: usize = 64 << 10;
-    let last = range.start - LAST;
+    let last = range.start - WHOLE_PAGES;
     // SAFETY: the mapping does not move, and grows only where nothing is mapped. The mapping before the range
     // is the reservation's.
     unsafe {
         mremap(
             last as *mut _,
-            LAST,
-            LAST + range.len(),
+            WHOLE_PAGES,
+            WHOLE_PAGES + range.len(),
             MremapFlags::empty(),
         )?
     };

@@ -43,12 +43,23 @@ static NOINLINE void wipe(void) {
         room[i] = 0;
 }
 
+/* Two registers that a call keeps, and those that the compiler may keep a value in during a call. */
+#ifdef __aarch64__
+#define ONE_REGISTER "x19"
+#define ANOTHER_REGISTER "x20"
+#define KEPT_REGISTERS "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28"
+#else
+#define ONE_REGISTER "rbx"
+#define ANOTHER_REGISTER "r12"
+#define KEPT_REGISTERS "rbx", "r12", "r13", "r14", "r15"
+#endif
+
 /* Calls `what` well below this frame, where `wipe` reaches, with nothing left in registers. */
 static NOINLINE void below(action what) {
     volatile char room[4096];
     room[0] = room[4095] = 1;
     what();
-    __asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15", "memory");
+    __asm__ volatile("" ::: KEPT_REGISTERS, "memory");
     room[1] = room[0];
 }
 

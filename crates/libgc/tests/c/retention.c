@@ -118,9 +118,9 @@ static NOINLINE void on_stack(void) {
 
 static NOINLINE void in_registers(void) {
     question++;
-    register void *a __asm__("rbx") = watched(size, 0);
+    register void *a __asm__(ONE_REGISTER) = watched(size, 0);
     __asm__ volatile("" : "+r"(a));
-    register void *b __asm__("r12") = watched(size, 0);
+    register void *b __asm__(ANOTHER_REGISTER) = watched(size, 0);
     __asm__ volatile("" : "+r"(a), "+r"(b));
     died = 0;
     GC_gcollect();
