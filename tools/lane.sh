@@ -42,7 +42,7 @@ case $suite in
   vm/machine) lane=quiet apart=(daemon::stalls pressure::) ;;
   cli/isla_vista) apart=(without_pressure lets_nobody_attach) ;;
   cli/first_process) lane=quiet guests=(guest::) ;;
-  cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
+  cli/bad_tree | cli/file | cli/own_cgroup | cli/systemd) guests=(guest::) ;;
   kernel/real | libgc/pressure | pin/real) guests=(guest::) ;;
 esac
 

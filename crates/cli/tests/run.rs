@@ -3,7 +3,6 @@
 mod common;
 
 use common::{Place, Started, alive, signal_to, stderr, wait_for};
-use plimsoll_testbed::skip;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};

@@ -80,7 +80,11 @@ impl Error {
                 Some(pid) => Error::Gone { pid },
                 None => Error::Absent { path },
             },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::Denied {
+            Errno::ROFS => Error::Denied {
+                path,
+                needs: "a mount that can be written (here it is read-only)",
+            },
+            Errno::ACCESS | Errno::PERM => Error::Denied {
                 path,
                 needs: needs_of(doing),
             },

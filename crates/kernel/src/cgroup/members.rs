@@ -80,12 +80,32 @@ impl Cgroup {
         Ok(crate::parse::words(text.trim_ascii()).any(|c| c == b"memory"))
     }
 
+    /// v2: refuses a group that could not give its children the memory controller if it were empty.
+    fn check_controller(&self) -> Result<()> {
+        let mut text = Vec::new();
+        let path = self.dir.join("cgroup.type");
+        // The top group has no such file.
+        if read_text(&path, 4096, &mut text).is_ok() && text.trim_ascii() != b"domain" {
+            let needs = "to be `domain`: no group with threads apart can divide its memory";
+            return Err(Error::Denied { path, needs });
+        }
+        let path = self.dir.join("cgroup.controllers");
+        text.clear();
+        read_text(&path, 4096, &mut text)?;
+        if !crate::parse::words(text.trim_ascii()).any(|controller| controller == b"memory") {
+            let needs = "the memory controller, which a group above does not hand down";
+            return Err(Error::Denied { path, needs });
+        }
+        Ok(())
+    }
+
     /// v2: gives children the memory controller. Every group but the top may do that only while it
     /// holds no processes.
     fn hand_controller_down(&self) -> Result<()> {
         if self.hands_down()? {
             return Ok(());
         }
+        self.check_controller()?;
         let file = self.dir.join("cgroup.subtree_control");
         match write_text(&file, b"+memory") {
             Err(Error::Busy { path, .. }) => Err(Error::Busy {
@@ -104,6 +124,9 @@ impl Cgroup {
     /// As [`Cgroup::create_child`] and [`Cgroup::add`].
     pub fn move_members_to_leaf(&self, name: &str) -> Result<Cgroup> {
         check_name(name)?;
+        if self.version == Version::V2 {
+            self.check_controller()?;
+        }
         self.try_move_to_leaf(name).inspect_err(|_| {
             // Why it failed says more.
             let _ = self.take_members_back(name);
