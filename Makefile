@@ -44,7 +44,7 @@ test-programs: test-machines ## the same, and fifteen real programs on our libgc
 	PROGRAMS_ROUNDS=$(or $(ROUNDS),1) \
 	  cargo test --release -p plimsoll-libgc --test programs --test heavy-programs -- --nocapture
 
-bench: bench-all ## every measurement (hours); bench-NAME for one, MINUTES=N (40) of it at most, ONLY=ROWS, GAPS=1
+bench: bench-all ## every measurement (hours); bench-NAME for one; MINUTES=N (40) at most, ONLY=ROWS, GAPS=1
 
 bench-%:
 	@tools/setup.sh bench

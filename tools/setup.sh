@@ -108,7 +108,8 @@ cross() {
   rustup target add $target
 }
 
-# What runs programs for aarch64, and some of Debian's to run. They are unpacked in .cache/arm, not installed.
+# The emulator of aarch64, and programs of Debian's to run on it. They are unpacked in .cache/arm, not
+# installed.
 arm() {
   [ "$(uname -m)" != aarch64 ] || return 0
   cross

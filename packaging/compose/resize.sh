@@ -42,7 +42,7 @@ else
     exit 1
 fi
 
-# What is in use and cannot be dropped.
+# The memory that is in use and cannot be dropped.
 used() {
     dropped=$(sed -n "s/^$files //p" "$directory/memory.stat")
     echo $(($(cat "$directory/$usage") - dropped))

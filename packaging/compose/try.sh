@@ -90,11 +90,11 @@ mapfile -t changes < <(sed 's/^/--change=/' "$work/changes")
 docker import "${changes[@]}" "$work/layer.tar.gz" plimsoll:try >/dev/null || fail "the image is refused"
 
 # The image of the services has only folders: their files are this machine's.
-mkdir -p "$work"/root/{etc,tmp,app,proc,sys,dev,run,usr,opt/plimsoll}
-for link in bin lib lib64 sbin; do [ ! -L "/$link" ] || ln -s "usr/$link" "$work/root/$link"; done
-cp /etc/passwd /etc/group "$work/root/etc/"
-chmod 1777 "$work/root/tmp"
-tar -C "$work/root" -c . | docker import - services:try >/dev/null
+mkdir -p "$work/files/"{etc,tmp,app,proc,sys,dev,run,usr,opt/plimsoll}
+for link in bin lib lib64 sbin; do [ ! -L "/$link" ] || ln -s "usr/$link" "$work/files/$link"; done
+cp /etc/passwd /etc/group "$work/files/etc/"
+chmod 1777 "$work/files/tmp"
+tar -C "$work/files" -c . | docker import - services:try >/dev/null
 javac -d "$work/app" bench/programs/Container.java
 cp bench/programs/churn.scm "$binaries/examples/cache" "$work/app/"
 java=$(realpath "$(command -v java)")

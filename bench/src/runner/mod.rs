@@ -45,7 +45,7 @@ pub struct Options {
     pub gaps: bool,
     /// Minutes after which no run is begun, nor one that may take longer than what is left of them.
     pub minutes: Option<u64>,
-    /// The variant of which one run is made, whose outcome is printed: in a guest that was asked for it.
+    /// The variant that runs once, and whose outcome is printed: in a guest that was asked for it.
     pub inside: Option<String>,
 }
 

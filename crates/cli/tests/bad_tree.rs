@@ -1,5 +1,5 @@
-//! Trees of cgroups of version 2 that cannot be divided, and cgroups and brokers that go while programs run, in
-//! a virtual machine without systemd, in which a script of checks runs.
+//! Trees of cgroups of version 2 that cannot be divided, and cgroups and brokers that go while programs run:
+//! in a virtual machine without systemd, in which a script of checks runs.
 
 mod guest {
     use plimsoll_testbed::guest::{Guest, Kind, NoAnswer};

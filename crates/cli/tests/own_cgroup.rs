@@ -182,7 +182,7 @@ fn a_bound_whose_broker_is_gone_for_good_is_lifted() {
     run.wait();
 }
 
-/// The next `plimsoll run` finds a bound of which no broker knows.
+/// The next `plimsoll run` finds a bound that no broker knows.
 #[test]
 fn a_bound_that_everything_of_ours_left_is_lifted_by_the_next_run() {
     let place = Place::new();

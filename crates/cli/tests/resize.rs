@@ -127,7 +127,7 @@ impl Container {
         digits.parse().unwrap_or(0)
     }
 
-    /// What cannot be dropped.
+    /// The memory that cannot be dropped.
     fn used(&self) -> u64 {
         self.group.cgroup().used().unwrap().0
     }

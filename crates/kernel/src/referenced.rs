@@ -301,21 +301,22 @@ pub fn clear(process: &Process) -> Result<()> {
 /// # Errors
 /// As [`clear`] and [`smaps::areas`].
 pub fn is_noted() -> Result<bool> {
-    const BLOCK: usize = 1 << 20;
+    /// Bytes of our own that are used for the trial.
+    const TRIED: usize = 1 << 20;
     let own = Process::own()?;
-    let mut block = vec![0_u8; BLOCK];
+    let mut block = vec![0_u8; TRIED];
     let mut touch = |value| {
         for page in block.chunks_mut(512) {
             page[0] = std::hint::black_box(value);
         }
-        block.as_ptr() as u64 + BLOCK as u64 / 2
+        block.as_ptr() as u64 + TRIED as u64 / 2
     };
     touch(1);
     clear(&own)?;
     let at = touch(2);
     let areas = smaps::areas(&own, usize::MAX)?;
     let ours = areas.iter().find(|area| area.addresses.contains(&at));
-    Ok(ours.is_some_and(|area| area.referenced >= BLOCK as u64 / 2))
+    Ok(ours.is_some_and(|area| area.referenced >= TRIED as u64 / 2))
 }
 
 /// A segment as one process maps it: a file, or shared memory. While a process maps pages for the

@@ -2,8 +2,8 @@
 //! no rights, and user-mode Linux on the files of this machine, on which real Java programs run. The first
 //! has pressure stall information, `PAGEMAP_SCAN` and the multi-generational LRU; the second computes at the
 //! speed of the machine, and has these only with a kernel that `tools/setup.sh v2` built. Without that it is
-//! Debian's, which has none of them. `GUEST_KERNEL=stock` takes that one in any case, and `GUEST_LRU_GEN=y` or
-//! `n` switches the LRU (`tools/v2.sh`).
+//! Debian's, which has none of them. `GUEST_KERNEL=stock` takes that one in any case, and `GUEST_LRU_GEN=y`
+//! or `n` switches the LRU (`tools/v2.sh`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -328,7 +328,7 @@ fn number_here(caller: &Caller, pid: u32) -> Result<u32, WireError> {
     }
 }
 
-/// What a process is in its own pid namespace.
+/// A process as its own pid namespace knows it.
 struct Inner {
     pid: u32,
     /// Namespaces from the broker's down to its own.

@@ -60,8 +60,8 @@ impl Signals {
     }
 }
 
-/// The first process of a container is the parent of each process whose own parent has ended. The broker waits
-/// for no child, so there the kernel may take the zombies away.
+/// The first process of a container is the parent of each process whose own parent has ended. The broker
+/// waits for no child, so there the kernel may take the zombies away.
 fn leave_orphans_to_the_kernel() {
     if std::process::id() == 1 {
         // SAFETY: no handler is set, so nothing of ours runs when a child ends.

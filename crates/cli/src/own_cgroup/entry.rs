@@ -145,8 +145,8 @@ impl Newcomer {
     }
 }
 
-/// Waits until a descriptor can be read, or for so many milliseconds. Signals do not end it: a process that
-/// was stopped and goes on must not run before it was moved.
+/// Waits until a descriptor can be read, at most `patience` milliseconds. Signals do not end it: a process
+/// that was stopped and goes on must not run before it was moved.
 ///
 /// # Safety
 /// The descriptor is open. Calls only what may be called between fork and exec: `clock_gettime` and `poll`.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PREFIX: &str = "plimsoll-run-";
 /// The most cgroups in a directory that is swept.
 const MOST_SWEPT: usize = 10_000;
-/// How many names are tried. None is taken, unless somebody makes cgroups of such names.
+/// How many names are tried. None is taken, unless somebody else gives these names.
 const NAMES: usize = 8;
 
 /// The process that made a cgroup. Its number alone may be that of another one in another pid namespace.

@@ -33,7 +33,7 @@ wait_until() {
     done
 }
 
-# within GROUP COMMAND...: runs it in a group of the tree. What it says goes to $said.
+# within GROUP COMMAND...: runs it in a group of the tree. Its words go to $said.
 within() {
     group=$tree/$1
     shift

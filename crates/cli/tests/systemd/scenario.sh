@@ -93,7 +93,7 @@ echo 512M >"$own/memory.high" && plimsoll run -v -- cat /proc/self/cgroup
 cat /proc/self/cgroup
 T
 within=$(somebody 'plimsoll run -- sh /tmp/within 2>/tmp/within.log')
-check "it has a scope of its own, though the outer one is bounded" is_in "$(echo "$within" | head -n 1)" "$own"
+check "it has a scope of its own, though the outer is bounded" is_in "$(echo "$within" | head -n 1)" "$own"
 check "and not that of the outer one" \
     [ "$(echo "$within" | sed 's|/plimsoll-run.*||' | sort -u | wc -l)" = 2 ]
 
@@ -115,7 +115,8 @@ check "no program escapes a limit" is_in "$(cat /tmp/limited.log)" '*0::*run-*.s
 check "and that is said" grep -q 'would not bind the program any more' /tmp/limited.log
 somebody 'systemd-run -q --user --scope -p TasksMax=60 plimsoll run -v -- cat /proc/self/cgroup' \
     >/tmp/tasks.log 2>&1
-check "nor one on the number of tasks" is_in "$(cat /tmp/tasks.log)" '*pids.max would not bind*0::*run-*.scope*'
+check "nor one on the number of tasks" is_in "$(cat /tmp/tasks.log)" \
+    '*pids.max would not bind*0::*run-*.scope*'
 slice=$(somebody 'systemd-run -q --user --scope --slice=app-x.slice plimsoll run -- cat /proc/self/cgroup')
 check "a scope is in the slice of who asks" is_in "$slice" '*/app-x.slice/plimsoll-*.scope/plimsoll-run-*'
 check "no scope is left" wait_until no_scope
