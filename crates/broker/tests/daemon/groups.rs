@@ -451,7 +451,8 @@ fn a_cgroup_that_takes_the_place_of_another_leaves_nothing_behind() {
         life.call("Contain", json!({"id": id, "cgroup": directory}))
             .expect("it is its own");
         if round == 0 {
-            most = open();
+            // Other threads open files for a moment. One that is left in each round would be far more.
+            most = open() + 16;
         } else {
             assert_eq!(before.cgroup().high().expect("readable"), None, "{round}");
             assert!(open() <= most, "{} of {most} in round {round}", open());
