@@ -23,12 +23,13 @@ fi
 # As many at a time as there are processors: each target has one of its own.
 at_once=$(nproc)
 
+# The timeout is by the clock, and beside the tests a target has only the time of processors that they leave.
 # fuzz NAME: runs one target, then prints how it went. New inputs go to a directory that is removed. An input
 # that is worth keeping is added to corpus/ by hand.
 fuzz() {
     local found status=0
     found=$(mktemp -d)
-    "$out/$1" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=1024 -verbosity=0 \
+    "$out/$1" -max_total_time="$seconds" -max_len=4096 -timeout=240 -rss_limit_mb=1024 -verbosity=0 \
         -print_final_stats=1 -artifact_prefix="$found/" "$found" "corpus/$1" "$seeds/$1" \
         >"$found.log" 2>&1 || status=$?
     # In one piece, because others print at the same time.
