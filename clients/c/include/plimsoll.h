@@ -119,11 +119,13 @@ typedef struct plimsoll_known {
     uint64_t reaction_ms;      /* how long giving back takes, milliseconds */
     uint64_t collections;      /* since its start */
     uint64_t collection_ms;    /* milliseconds spent in them since its start */
+    uint64_t worth;            /* a cache's: nanoseconds saved in a second by one more MiB */
 } plimsoll_known;
 
 #define PLIMSOLL_KNOWN_INIT                                                                        \
     {sizeof(plimsoll_known), PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN,                 \
-     PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN}
+     PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN,     \
+     PLIMSOLL_UNKNOWN}
 
 /* Registers. `name`: 1 to 64 bytes of printable UTF-8. `options` may be NULL. Under `plimsoll run` the
  * process is a principal already: that principal is used, and keeps its weight. Succeeds if no broker
