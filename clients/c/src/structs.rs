@@ -6,7 +6,7 @@ use plimsoll_client::messages::Report;
 use std::ffi::c_char;
 
 /// The value of an unknown field.
-const UNKNOWN: u64 = u64::MAX;
+pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// `plimsoll_numbers`.
 #[derive(Clone, Copy, Debug, Default)]
