@@ -56,7 +56,7 @@ clean() {
   debootstrap --variant=minbase --include=ca-certificates "$1" "$roots/$1/whole" "$mirror" >/dev/null
   cp /etc/resolv.conf "$roots/$1/whole/etc/resolv.conf"
   cp -a "$roots/$1/whole" "$roots/$1/minimal"
-  apt "$roots/$1/whole" install default-jre-headless systemd procps python3-minimal >/dev/null
+  apt "$roots/$1/whole" install default-jre-headless systemd procps python3 >/dev/null
   touch "$roots/$1/complete"
 }
 
