@@ -56,7 +56,7 @@ clean() {
   debootstrap --variant=minbase --include=ca-certificates "$1" "$roots/$1/whole" "$mirror" >/dev/null
   cp /etc/resolv.conf "$roots/$1/whole/etc/resolv.conf"
   cp -a "$roots/$1/whole" "$roots/$1/minimal"
-  apt "$roots/$1/whole" install default-jre-headless systemd procps >/dev/null
+  apt "$roots/$1/whole" install default-jre-headless systemd procps python3 >/dev/null
   touch "$roots/$1/complete"
 }
 
@@ -105,6 +105,7 @@ whole() {
   done
   check "$1: the configuration is sound" within "$root" plimsolld --check --config /etc/plimsoll/plimsoll.toml
   upgraded "$1" "$root"
+  foreign "$1" "$root"
   echo '# changed' >>"$root/etc/plimsoll/plimsoll.toml"
   check "$1: removed" apt "$root" remove plimsoll plimsoll-lab plimsoll-libgc libplimsoll0 libplimsoll-dev
   check "$1: removing keeps the configuration" grep -q '^# changed' "$root/etc/plimsoll/plimsoll.toml"
@@ -116,6 +117,37 @@ whole() {
   after=$(new "$root")
   check "$1: purging leaves nothing: $after" test -z "$after"
   rm -rf "$root"
+}
+
+# A program that uses systemd's library alone is told of what it owes before the kernel takes anything. Debian 12's
+# systemd is older than that protocol.
+foreign() {
+  [ "$1" != bookworm ] || return 0
+  cp packaging/foreign.py "$2/packages"
+  cat >"$2/packages/foreign" <<'END'
+set -e
+soon() {
+  for _ in $(seq 300); do
+    if "$@"; then return 0; fi
+    sleep 0.1
+  done
+  echo "in vain: $*"
+  return 1
+}
+plimsolld --directory /run/foreign --budget 400M &
+export PLIMSOLL_SOCKET=/run/foreign/broker.sock
+soon test -S $PLIMSOLL_SOCKET
+plimsoll run --name foreign -- python3 /packages/foreign.py >/run/said &
+foreign=$!
+soon grep -q ready /run/said
+plimsoll set foreign --max 100M
+wait $foreign
+cat /run/said
+# All of it was still there when it was told, and nothing was in swap.
+awk '$1 == "signalled" { told = $2 > 150000 && $3 == 0 } $1 == "dropped" { left = $2 }
+  END { exit !(told && left < 60000) }' /run/said
+END
+  check "$1: a program of systemd's library gives back before the kernel takes" within "$2" sh /packages/foreign
 }
 
 # new ROOT: files that were not there before, without copies of the table of users.

@@ -2,6 +2,7 @@
 
 mod agent_cost;
 mod broker_cost;
+mod cache;
 mod container;
 mod demo;
 mod hog;
@@ -43,6 +44,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &stall_signal::StallSignal,
     &agent_cost::AgentCost,
     &libgc_adaptive::LibgcAdaptive,
+    &cache::Cache,
     &libgc::plain::Plain,
     &libgc::strangers::Strangers,
     &libgc::pressure::LibgcPressure,

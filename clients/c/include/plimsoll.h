@@ -119,11 +119,13 @@ typedef struct plimsoll_known {
     uint64_t reaction_ms;      /* how long giving back takes, milliseconds */
     uint64_t collections;      /* since its start */
     uint64_t collection_ms;    /* milliseconds spent in them since its start */
+    uint64_t worth;            /* a cache's: nanoseconds saved in a second by one more MiB */
 } plimsoll_known;
 
 #define PLIMSOLL_KNOWN_INIT                                                                        \
     {sizeof(plimsoll_known), PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN,                 \
-     PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN}
+     PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN, PLIMSOLL_UNKNOWN,     \
+     PLIMSOLL_UNKNOWN}
 
 /* Registers. `name`: 1 to 64 bytes of printable UTF-8. `options` may be NULL. Under `plimsoll run` the
  * process is a principal already: that principal is used, and keeps its weight. Succeeds if no broker
@@ -163,6 +165,27 @@ int plimsoll_set_max(plimsoll *principal, uint64_t bytes);
 /* Ends the registration and frees the handle. NULL is ignored. If the broker hangs, this takes some
  * seconds at most. */
 void plimsoll_close(plimsoll *principal);
+
+/* Tells a cache what more memory would be worth to it: a list of keys that it evicted lately. A miss of one of
+ * these would have been a hit in a cache that is an eighth larger. All functions may be called from any thread. */
+typedef struct plimsoll_ghost plimsoll_ghost;
+
+/* An empty list. NULL if there is no memory. */
+plimsoll_ghost *plimsoll_ghost_new(void);
+
+/* The cache has dropped an entry of `bytes` to make room, and `left` bytes are left in it. `key`: a 64-bit hash
+ * of the entry's key. Not for entries that became invalid. */
+int plimsoll_ghost_evicted(plimsoll_ghost *ghost, uint64_t key, uint64_t bytes, uint64_t left);
+
+/* The cache did not have an entry, and making it took `cost_ns` nanoseconds. */
+int plimsoll_ghost_missed(plimsoll_ghost *ghost, uint64_t key, uint64_t cost_ns);
+
+/* Nanoseconds that one more MiB would have saved in a second lately: `worth` of plimsoll_known, to be reported
+ * once a second. PLIMSOLL_UNKNOWN in the first second. */
+uint64_t plimsoll_ghost_worth(plimsoll_ghost *ghost);
+
+/* NULL is ignored. */
+void plimsoll_ghost_free(plimsoll_ghost *ghost);
 
 /* The message of the last failure on this thread, which says what to do. Valid until the next failure on
  * this thread; "" if there was none. */

@@ -7,6 +7,7 @@
 //! header's structures are in `structs`.
 
 mod failure;
+mod ghost;
 mod structs;
 
 use failure::{Failure, guarded};

@@ -6,7 +6,7 @@ use plimsoll_client::messages::Report;
 use std::ffi::c_char;
 
 /// The value of an unknown field.
-const UNKNOWN: u64 = u64::MAX;
+pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// `plimsoll_numbers`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,10 +97,27 @@ pub struct Known {
     reaction_ms: u64,
     collections: u64,
     collection_ms: u64,
+    worth: u64,
 }
 
 impl Known {
-    /// A copy of the caller's.
+    /// Without any fact.
+    const NONE: Known = Known {
+        size: size_of::<Known>(),
+        live: UNKNOWN,
+        allocation_rate: UNKNOWN,
+        collection_speed: UNKNOWN,
+        demand: UNKNOWN,
+        floor: UNKNOWN,
+        reaction_ms: UNKNOWN,
+        collections: UNKNOWN,
+        collection_ms: UNKNOWN,
+        worth: UNKNOWN,
+    };
+    /// Bytes of the first version, which ended before `worth`.
+    const FIRST: usize = std::mem::offset_of!(Known, worth);
+
+    /// A copy of the caller's. Fields that an earlier version did not have are not known.
     ///
     /// # Safety
     /// `from` is null or points to as many bytes as its size says.
@@ -111,14 +128,18 @@ impl Known {
             ));
         }
         // SAFETY: as in `Options::take`.
-        unsafe {
-            match from.cast::<usize>().read() {
-                size if size == size_of::<Known>() => Ok(from.read()),
-                _ => Err(Failure::invalid(
-                    "known.size is not this library's: begin with PLIMSOLL_KNOWN_INIT",
-                )),
-            }
+        let size = unsafe { from.cast::<usize>().read() };
+        if ![Known::FIRST, size_of::<Known>()].contains(&size) {
+            return Err(Failure::invalid(
+                "known.size is not this library's: begin with PLIMSOLL_KNOWN_INIT",
+            ));
         }
+        let mut known = Known::NONE;
+        // SAFETY: the caller has `size` bytes there, and `known` has as many at least. All fields are numbers.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut known).cast::<u8>(), size);
+        }
+        Ok(known)
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -134,6 +155,7 @@ impl Known {
             collections: known(self.collections),
             collection_ms: known(self.collection_ms),
             stalls: None,
+            worth: known(self.worth),
             collector: None,
         }
     }

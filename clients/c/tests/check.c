@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -47,6 +48,23 @@ static void bad_input(void)
     CHECK(strcmp(plimsoll_strerror(PLIMSOLL_EREFUSED), "the broker refused") == 0);
     CHECK(plimsoll_strerror(-12345) != NULL && plimsoll_version()[0] != '\0');
     plimsoll_close(NULL);
+    CHECK(plimsoll_ghost_evicted(NULL, 1, 1, 1) == PLIMSOLL_EINVAL);
+    CHECK(plimsoll_ghost_missed(NULL, 1, 1) == PLIMSOLL_EINVAL);
+    CHECK(plimsoll_ghost_worth(NULL) == PLIMSOLL_UNKNOWN && strstr(plimsoll_error(), "null"));
+    plimsoll_ghost_free(NULL);
+}
+
+static void ghost(void)
+{
+    plimsoll_ghost *list = plimsoll_ghost_new();
+    struct timespec second = {1, 100000000};
+    CHECK(list != NULL && plimsoll_ghost_worth(list) == PLIMSOLL_UNKNOWN);
+    CHECK(plimsoll_ghost_evicted(list, 7, 1 << 20, 8 << 20) == 0);
+    CHECK(plimsoll_ghost_missed(list, 7, 5000000) == 0);
+    nanosleep(&second, NULL);
+    uint64_t worth = plimsoll_ghost_worth(list);
+    CHECK(worth > 0 && worth < 5000000);
+    plimsoll_ghost_free(list);
 }
 
 static void alone(void)
@@ -104,6 +122,7 @@ static void follow(const char *socket)
 int main(int argc, char **argv)
 {
     bad_input();
+    ghost();
     alone();
     if (argc > 1)
         follow(argv[1]);

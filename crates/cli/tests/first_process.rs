@@ -1,5 +1,5 @@
 //! `plimsoll run` as the first process of a container: its parent's signals reach the program, the program's
-//! status is its own, and no zombie stays.
+//! status is its own, and no zombie stays. And brokers outside of a program's container, and inside.
 
 mod common;
 
@@ -136,6 +136,48 @@ fn it_can_be_told_to_end_at_any_moment() {
             "{wait} ms"
         );
     }
+}
+
+/// A process has one number in its container and another one outside, where the broker is.
+#[test]
+fn a_broker_outside_finds_the_programs_of_a_container() {
+    if is_impossible() {
+        return;
+    }
+    let place = Place::new();
+    let _outside = place.start(&["run", "-n", "outside", "sleep", "600"]);
+    place.attached("outside");
+    let mut command = first(&place, &["run", "-n", "inside", "sleep", "600"]);
+    let mut container = Started(command.spawn().unwrap());
+    let pid = place.attached("inside").pid.unwrap();
+    let mut found = Vec::new();
+    descendants(container.0.id() as i32, 10, &mut found).unwrap();
+    assert!(found.contains(&(pid as i32)), "{pid} of {found:?}");
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    assert_eq!(name.trim(), "sleep");
+    wait_for("it is counted", || {
+        place.principal("inside").filter(|inside| inside.uses > 0)
+    });
+    signal_to(reads_signals(&container), libc::SIGTERM);
+    container.wait();
+}
+
+/// A broker in a container cannot see the processes outside. They run without it, and are told why.
+#[test]
+fn a_broker_inside_of_a_container_says_that_it_cannot_see_others() {
+    if is_impossible() {
+        return;
+    }
+    let place = Place::new();
+    let mut command = first(&place, &["run", "-n", "inside", "sleep", "600"]);
+    let mut container = Started(command.spawn().unwrap());
+    place.attached("inside");
+    let outside = place.call(&["run", "-n", "outside", "sh", "-c", "exit 7"]);
+    assert_eq!(outside.status.code(), Some(7), "{}", stderr(&outside));
+    let said = stderr(&outside);
+    assert!(said.contains("is not visible to this broker"), "{said}");
+    signal_to(reads_signals(&container), libc::SIGTERM);
+    container.wait();
 }
 
 mod guest {

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Place, wait_for};
+use common::older_broker::OlderBroker;
+use common::{Place, Started, wait_for};
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{SwapFile, TestCgroup, skip};
 use plimsoll_unit::Bytes;
@@ -180,6 +181,32 @@ fn a_bound_whose_broker_is_gone_for_good_is_lifted() {
     });
     run.signal(libc::SIGTERM);
     run.wait();
+}
+
+/// The program runs, and is counted.
+#[test]
+fn a_broker_that_does_not_know_how_to_bound_a_cgroup_counts_it() {
+    let place = Place::new();
+    let _first = place.start(&["run", "-n", "first", "sleep", "600"]);
+    place.attached("first");
+    let older = OlderBroker::without("Contain", &place.socket(), place.path("older"));
+    let mut command = place.command(&["run", "-v", "-n", "second", "sleep", "600"]);
+    command.env("PLIMSOLL_SOCKET", older.socket());
+    command.stderr(std::fs::File::create(place.path("said")).unwrap());
+    let mut run = Started(command.spawn().unwrap());
+    let own = own_cgroup_of(place.attached("second").pid.unwrap());
+    wait_for("it is counted", || {
+        place.principal("second").filter(|second| second.uses > 0)
+    });
+    if own.version() == Version::V2 {
+        wait_for("it is told", || {
+            let said = std::fs::read_to_string(place.path("said")).unwrap();
+            said.contains("cannot bound").then_some(())
+        });
+    }
+    run.signal(libc::SIGTERM);
+    run.wait();
+    wait_for("it is removed", || (!own.dir().exists()).then_some(()));
 }
 
 /// The next `plimsoll run` finds a bound that no broker knows.

@@ -45,6 +45,7 @@
 //! | `adaptive` | calls a function with the bytes that may be used now |
 //! | `adapter_link` | the principal that the environment names, for adapters inside of a program |
 //! | [`govern`] | what a limit means inside a program: heap, releases, reports |
+//! | `ghost` | what more memory would be worth to a cache |
 //! | `reading`, `page_mapping` | the numbers, and the address at which they are read |
 //! | `connection`, `socket` | calls with deadlines; the places of a broker's socket |
 //! | `local` | what a program may use while it has no broker |
@@ -61,6 +62,7 @@ mod adapter_link;
 mod adaptive;
 mod connection;
 mod error;
+mod ghost;
 pub mod govern;
 mod local;
 mod page_mapping;
@@ -74,6 +76,7 @@ pub use adapter_link::{Follower, Granted};
 pub use adaptive::Adaptive;
 pub use connection::{Connection, Stream, TIMEOUT};
 pub use error::{Error, Result};
+pub use ghost::Ghost;
 pub use plimsoll_unit::{Bytes, Nanos};
 pub use plimsoll_wire::messages;
 pub use plimsoll_wire::page::{Level, Numbers};

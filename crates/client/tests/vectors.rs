@@ -1,7 +1,7 @@
 //! The vectors of `clients/vectors`, which clients in every language run.
 
 use plimsoll_client::govern::{Govern, Governor, Own};
-use plimsoll_client::{Granted, messages};
+use plimsoll_client::{Ghost, Granted, messages};
 use plimsoll_unit::{Bytes, Nanos};
 use plimsoll_wire::page::{PAGE_SIZE, PageView, offset};
 use plimsoll_wire::varlink::{Call, Method, Mode, Reply, encode_call};
@@ -48,6 +48,24 @@ fn shown(rate: u64, govern: &Govern) -> Value {
         "may_release": govern.may_release,
         "report": report,
     })
+}
+
+#[test]
+fn the_ghost_list_steps_as_the_vectors_say() {
+    for case in cases("ghost") {
+        let mut ghost = Ghost::new(Nanos(number(&case["begun"])));
+        for step in case["steps"].as_array().unwrap() {
+            if let Some(told) = step.get("evicted") {
+                ghost.evicted(number(&told[0]), bytes(&told[1]), bytes(&told[2]));
+            } else if let Some(told) = step.get("missed") {
+                ghost.missed(number(&told[0]), Nanos(number(&told[1])));
+            } else {
+                let [now, expect] = [&step["worth"][0], &step["worth"][1]];
+                let worth = ghost.worth(Nanos(number(now)));
+                assert_eq!(json!(worth), *expect, "{}: {step}", case["name"]);
+            }
+        }
+    }
 }
 
 #[test]

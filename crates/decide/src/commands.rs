@@ -10,6 +10,8 @@ use plimsoll_wire::messages::{Id, Kind, Report, Set, Statistics};
 
 /// Upper bound for reported bytes and bytes per second; no supported machine exceeds it.
 const MOST_BYTES: u64 = 1 << 50;
+/// The most that a MiB can be worth, nanoseconds per second: thousands of processors would wait for it.
+const MOST_WORTH: u64 = 1 << 42;
 /// Most actions per principal and tick: one publication and one rung.
 const ACTIONS_EACH: usize = 2;
 
@@ -127,7 +129,8 @@ impl Core {
         let slot = self.tree.find(report.id)?;
         let node = self.tree.at_mut(slot);
         node.adapter.reported_at = Some(self.clock.now);
-        let tells = report.live.is_some() && report.collection_speed.is_some();
+        let is_cache = report.worth.is_some();
+        let tells = is_cache || report.live.is_some() && report.collection_speed.is_some();
         node.adapter.reports = node.adapter.reports.saturating_add(u8::from(tells));
         let known = &mut node.adapter.reported;
         take(&mut known.told.live, report.live);
@@ -138,6 +141,12 @@ impl Core {
         take(&mut known.told.collections, report.collections);
         take(&mut known.told.collection_ms, report.collection_ms);
         known.stalls = report.stalls.or(known.stalls);
+        let size = node.sensed.uses;
+        let told = report.worth.map(|worth| node::Cache {
+            worth: worth.min(MOST_WORTH),
+            size,
+        });
+        known.cache = told.or(known.cache);
         known.told.collector = report
             .collector
             .map(believed_statistics)

@@ -36,6 +36,10 @@ const MOST_WANTED: u32 = 8000;
 /// A collector that is this many times faster than its program allocates takes a sixty-fourth of the time
 /// with a sixteenth of what lives as room.
 const FAST: u64 = 1024;
+/// A rate that changes by this factor, 2.5, is another one.
+const MUCH: (u64, u64) = (5, 2);
+/// The same of what memory is worth to a cache, 1.25: it follows a new limit without a collection.
+const MUCH_OF_CACHE: (u64, u64) = (5, 4);
 /// How far ahead growth is counted.
 pub(super) const HORIZON: Nanos = Nanos::seconds(1);
 
@@ -154,14 +158,22 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// moment would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.adapter.collector, &node.adapter.reported);
-    let mut new = Collector {
-        live: reported.told.live.unwrap_or(0),
-        allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
-        collection_speed: reported.collection_speed.unwrap_or(0),
+    let mut new = match (reported.collection_speed, reported.cache) {
+        // A collector counts before a cache within its heap.
+        (None, Some(cache)) => {
+            Collector::of_cache(reported.floor.unwrap_or(0), cache.size, cache.worth)
+        }
+        (speed, _) => Collector {
+            live: reported.told.live.unwrap_or(0),
+            allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
+            collection_speed: speed.unwrap_or(0),
+        },
     };
     // Rates that need hardly any room are alike.
     let least = new.collection_speed / FAST;
-    let differs = |old: u64, new: u64| turned(old.max(least), new.max(least));
+    let is_cache = reported.collection_speed.is_none() && reported.cache.is_some();
+    let much = if is_cache { MUCH_OF_CACHE } else { MUCH };
+    let differs = |old: u64, new: u64| turned(old.max(least), new.max(least), much);
     let differ = differs(held.allocation_rate, new.allocation_rate);
     let counts = node.adapter.rhythm.turns(
         held.allocation_rate,
@@ -174,14 +186,14 @@ pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     }
     let moved = held.live.abs_diff(new.live) > held.live / 8
         || differs(held.allocation_rate, new.allocation_rate)
-        || turned(held.collection_speed, new.collection_speed);
+        || turned(held.collection_speed, new.collection_speed, MUCH);
     if moved {
         node.adapter.collector = new;
     }
 }
 
-/// Whether a rate changed by a factor of 2.5, up or down.
-fn turned(old: u64, new: u64) -> bool {
+/// Whether a rate changed by this factor, a fraction, up or down.
+fn turned(old: u64, new: u64, (numerator, denominator): (u64, u64)) -> bool {
     let (less, more) = (old.min(new), old.max(new));
-    more.saturating_mul(2) > less.saturating_mul(5)
+    more.saturating_mul(denominator) > less.saturating_mul(numerator)
 }

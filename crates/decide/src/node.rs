@@ -41,6 +41,16 @@ pub(super) struct Reported {
     pub(super) floor: Option<u64>,
     pub(super) reaction: Option<Nanos>,
     pub(super) stalls: Option<u64>,
+    pub(super) cache: Option<Cache>,
+}
+
+/// The words of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cache {
+    /// Nanoseconds per second that it would save with one more MiB.
+    pub(super) worth: u64,
+    /// Bytes that it used when it said so.
+    pub(super) size: u64,
 }
 
 /// Sums that the account phase computes for a node and its descendants. Bytes unless said

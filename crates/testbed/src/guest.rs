@@ -111,6 +111,26 @@ impl Guest<'_> {
             _ => Err(NoAnswer::Failed(said)),
         }
     }
+
+    /// Boots the guest for a test, and prints what its program said, which has `last` in it if all went well.
+    /// `None` without the machine: then the test is reported as skipped.
+    ///
+    /// # Panics
+    /// If the program, or the guest itself, fails.
+    fn reports(&self, last: &str) -> Option<String> {
+        match self.run(&mut |_| {}) {
+            Err(NoAnswer::Missing(what)) => {
+                crate::skip(what);
+                None
+            }
+            Err(NoAnswer::Failed(said)) => panic!("it failed in the guest:\n{said}"),
+            Ok(said) => {
+                println!("{said}");
+                assert!(said.contains(last), "the guest never reported: {last}");
+                Some(said)
+            }
+        }
+    }
 }
 
 /// Runs this test binary in a guest, with `programs` beside it. Runs the tests that `filter` names
@@ -141,16 +161,35 @@ fn run_tests(kind: Kind, name: &str, scratch: &Path, filter: &str, programs: &[&
         files: programs,
         patience: Duration::from_secs(900),
     };
-    match guest.run(&mut |_| {}) {
-        Err(NoAnswer::Missing(what)) => crate::skip(what),
-        Err(NoAnswer::Failed(said)) => panic!("the tests failed in the guest:\n{said}"),
-        Ok(said) => {
-            println!("{said}");
-            assert!(said.contains("test result: ok"), "the guest never reported");
-            assert!(
-                !said.contains("skipped: no cgroup"),
-                "the guest had no cgroup to test"
-            );
-        }
+    if let Some(said) = guest.reports("test result: ok") {
+        assert!(
+            !said.contains("skipped: no cgroup"),
+            "the guest had no cgroup to test"
+        );
     }
+}
+
+/// Runs a script in a guest that prints `ok NAME` for each check and ends badly if one fails, with `files`
+/// beside it. `last` is a line of its end. Without the machine the test is reported as skipped.
+///
+/// # Panics
+/// If a check, or the guest itself, fails.
+pub fn run_checks(
+    kind: Kind,
+    name: &str,
+    scratch: &Path,
+    (script, arguments): (&str, &str),
+    files: &[&Path],
+    last: &str,
+) {
+    let guest = Guest {
+        kind,
+        name,
+        scratch,
+        program: Path::new(script),
+        arguments,
+        files,
+        patience: Duration::from_secs(300),
+    };
+    guest.reports(last);
 }

@@ -133,6 +133,9 @@ pub struct Report {
     /// Allocation stalls since its start, although it kept to its limit: the
     /// kernel did not have the memory that was granted.
     pub stalls: Option<u64>,
+    /// Time that a cache would save with one more MiB, nanoseconds per second: misses fewer, times the cost
+    /// of a miss. At its present size; 0 if more memory is of no use to it.
+    pub worth: Option<u64>,
     /// Statistics of its collector; replaced as a whole.
     pub collector: Option<Statistics>,
 }

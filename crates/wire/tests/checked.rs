@@ -107,11 +107,11 @@ proptest! {
     }
 
     #[test]
-    fn a_text_in_the_place_of_a_number_is_refused(text in text(), at in 0usize..8) {
+    fn a_text_in_the_place_of_a_number_is_refused(text in text(), at in 0usize..9) {
         prop_assume!(text.len() < 60_000);
         let fields = [
             "live", "demand", "floor", "collections", "reaction_ms", "allocation_rate",
-            "collection_ms", "stalls",
+            "collection_ms", "stalls", "worth",
         ];
         let field = fields[at];
         let refused = read::<Report>(&json!({"id": 1, field: text})).unwrap_err();

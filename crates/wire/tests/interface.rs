@@ -306,6 +306,7 @@ fn parameters_are_the_declared_ones() {
         collections: Some(1),
         collection_ms: Some(1),
         stalls: Some(1),
+        worth: Some(1),
         collector: Some(collector()),
     };
     check(asks("Report"), "Report", &report, &Report::default());

@@ -1,6 +1,6 @@
 //! The agent collects by itself when the program has filled the heap to a bound.
 
-use crate::machine::{Sums, Way, library, totals};
+use crate::machine::{Sums, Way, library};
 use crate::support::{LONG, eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::agent::request::{self, Request};
@@ -24,22 +24,22 @@ fn asks(sums: &Sums, request: Request) -> bool {
     request.is_done(&reply)
 }
 
-fn wish(page: &Page, times: u64) {
+fn at_bound(times: u64) -> Option<Wish> {
     let bound = Some(Bound {
         above: Bytes(BOUND),
         times,
     });
     let resident = Bytes(BOUND);
-    page.wish(Some(Wish { resident, bound }));
+    Some(Wish { resident, bound })
 }
 
 fn collects_at_its_bound(home: &Path, collector: &str, way: Way) {
     let what = format!("{collector} of {}, {way:?}", home.display());
     // An eden of 120 MiB: the program itself collects long after the bound.
     let (mut sums, page) = Sums::of(home, collector, way, &["-Xms160m", "-Xmn120m"]);
-    wish(&page, u64::MAX);
-    sums.collects(&page, 2);
-    assert_eq!(totals(&page).asked, 0, "{what}: nobody has it counted");
+    sums.wishes(&page, at_bound(u64::MAX));
+    let asked = sums.collects(&page, 2).asked;
+    assert_eq!(asked, 0, "{what}: nobody has it counted");
     assert!(asks(&sums, Request::Count), "{what}");
     assert!(
         asks(&sums, Request::Count),
@@ -47,13 +47,11 @@ fn collects_at_its_bound(home: &Path, collector: &str, way: Way) {
     );
     let before = sums.collects_whole(&page);
     assert!(before.used < BOUND, "{what}: {before:?}");
-    wish(&page, before.asked + TIMES);
+    sums.wishes(&page, at_bound(before.asked + TIMES));
     eventually("it collects as often as it may", || {
-        sums.checked();
-        totals(&page).asked == before.asked + TIMES
+        sums.told(&page).asked == before.asked + TIMES
     });
-    sums.collects(&page, 3);
-    let after = totals(&page);
+    let after = sums.collects(&page, 3);
     assert_eq!(after.asked, before.asked + TIMES, "{what}");
     assert!(
         after.full >= before.full + TIMES,
@@ -61,11 +59,10 @@ fn collects_at_its_bound(home: &Path, collector: &str, way: Way) {
     );
     // Counted no more: another may.
     assert!(asks(&sums, Request::Uncount), "{what}");
-    wish(&page, u64::MAX);
-    sums.collects(&page, 3);
-    assert_eq!(totals(&page).asked, after.asked, "{what}");
+    sums.wishes(&page, at_bound(u64::MAX));
+    assert_eq!(sums.collects(&page, 3).asked, after.asked, "{what}");
     assert!(asks(&sums, Request::Count), "{what}: and again");
-    eventually("it collects again", || totals(&page).asked > after.asked);
+    eventually("it collects again", || sums.told(&page).asked > after.asked);
     sums.quit();
 }
 
@@ -87,7 +84,7 @@ fn another_agent_that_counts_is_not_disturbed() {
         return;
     };
     let (sums, page) = Sums::of(&home, "Serial", Way::Start, &[]);
-    wish(&page, 0);
+    sums.wishes(&page, at_bound(0));
     assert!(asks(&sums, Request::Count));
     // A copy of the library is another agent to the machine.
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +100,7 @@ fn another_agent_that_counts_is_not_disturbed() {
     assert!(asks(&sums, Request::Count), "the first has it still");
     sums.collects(&page, 2);
     // Its adapter is gone, so it leaves it to others.
-    page.wish(None);
+    sums.wishes(&page, None);
     eventually("the other may have it", counts);
     sums.quit();
 }

@@ -39,7 +39,7 @@ fn started(before: &[&str], tried: &[&str]) -> Option<Sums> {
 fn works(sums: Sums) {
     let before = copies(&sums);
     let page = sums.load().unwrap();
-    page.wish(Some(Wish::stay(Bytes::ZERO)));
+    sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
     let told = sums.collects(&page, 3);
     assert!(told.given_back > MIB, "{told:?}");
     // Those of other tests that load it right now go, too.

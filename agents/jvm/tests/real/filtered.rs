@@ -43,11 +43,11 @@ fn lives(before: &[&str], home: &Path, collector: &str, way: Way) {
     let why = "filter of system calls";
     assert!(about.signal_text.contains(why), "{what}: {about:?}");
     // A wish makes the agent look for the regions of G1 that are in memory.
-    page.wish(Some(Wish::stay(Bytes::ZERO)));
+    sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
     let told = sums.collects(&page, 3);
     if collector != "Z" {
         sums.collects_whole(&page);
-        page.wish(Some(Wish::stay(Bytes::mib(100))));
+        sums.wishes(&page, Some(Wish::stay(Bytes::mib(100))));
         let told = sums.collects(&page, 3);
         assert!(told.given_back > MIB, "{what}: {told:?}");
     }

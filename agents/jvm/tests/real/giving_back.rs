@@ -1,6 +1,6 @@
 //! Free memory of Serial's, Parallel's and G1's heaps goes back to the kernel, and nothing else does.
 
-use crate::machine::{Sums, Way, library, resident, totals};
+use crate::machine::{Sums, Way, library, resident};
 use crate::support::{eventually, jdks};
 use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_testbed::cases;
@@ -21,16 +21,16 @@ fn gives_back(home: &Path, collector: &str) {
     let told = sums.rest(&page);
     assert_eq!(told.given_back, 0, "{what}: nobody wished it");
     let full = resident(&sums.process);
-    page.wish(Some(Wish::stay(Bytes::MAX)));
+    sums.wishes(&page, Some(Wish::stay(Bytes::MAX)));
     let told = sums.collects_whole(&page);
     // Regions that G1 never used may be counted at the first look.
     let nothing = collector == "G1" || told.given_back == 0;
     assert!(nothing, "{what}: all of it may stay: {told:?}");
     let before = told.given_back;
     let wished = told.used + 4 * MIB;
-    page.wish(Some(Wish::stay(Bytes(wished))));
+    sums.wishes(&page, Some(Wish::stay(Bytes(wished))));
     sums.tell("gc");
-    eventually("it gives back", || totals(&page).given_back > before);
+    eventually("it gives back", || sums.told(&page).given_back > before);
     let told = sums.rest(&page);
     let less = resident(&sums.process);
     // The eden was filled at least once: most of 200 MiB.
@@ -40,20 +40,19 @@ fn gives_back(home: &Path, collector: &str) {
     assert!(told.used + told.kept <= most, "{what}: {wished}, {told:?}");
     assert!(told.free >= told.kept);
     // It works as before, and gives back what it has used again.
-    page.wish(Some(Wish::stay(Bytes::mib(36))));
+    sums.wishes(&page, Some(Wish::stay(Bytes::mib(36))));
     sums.tell("go on");
     sums.collects(&page, 5);
     sums.tell("gc");
     eventually("it gives back again", || {
-        sums.checked();
-        totals(&page).given_back > told.given_back
+        sums.told(&page).given_back > told.given_back
     });
-    page.wish(None);
+    sums.wishes(&page, None);
     let given_back = sums.rest(&page).given_back;
     sums.tell("go on");
     sums.collects(&page, 3);
     assert_eq!(
-        totals(&page).given_back,
+        sums.told(&page).given_back,
         given_back,
         "{what}: the wish was taken back"
     );
@@ -89,7 +88,7 @@ fn memory_that_the_user_wants_to_stay_stays() {
         let sums = Sums::start(&home, &[], &[first, "-Xmx80m", flag], ["5", "1"]);
         let page = sums.load().unwrap();
         assert!(refusal(&page).contains(named), "{}", refusal(&page));
-        page.wish(Some(Wish::stay(Bytes::ZERO)));
+        sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
         let told = sums.collects(&page, 3);
         assert_eq!(told.given_back, 0);
         sums.quit();
@@ -110,7 +109,7 @@ fn without_counters_of_the_machine_it_works_too() {
         ];
         let sums = Sums::start(&home, &[], &flags, ["10", "1"]);
         let page = sums.page();
-        page.wish(Some(Wish::stay(Bytes::ZERO)));
+        sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
         let told = sums.collects(&page, 3);
         assert_eq!((told.young, told.full), (0, 0), "it does not know");
         assert!(told.given_back > 0, "{told:?}");
@@ -136,7 +135,7 @@ fn whole_huge_pages_are_given_back() {
         let mut sums = Sums::start(&home, &[], &flags, ["10", "1"]);
         let page = sums.load().unwrap();
         assert_eq!(refusal(&page), "");
-        page.wish(Some(Wish::stay(Bytes::ZERO)));
+        sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
         sums.collects(&page, 4);
         let told = sums.collects_whole(&page);
         assert!(told.given_back > 0, "{told:?}");
@@ -155,7 +154,7 @@ fn a_way_of_loading_makes_no_difference() {
     };
     for collector in ["Parallel", "G1"] {
         let (mut sums, page) = Sums::of(&home, collector, Way::Attach, &[]);
-        page.wish(Some(Wish::stay(Bytes::ZERO)));
+        sums.wishes(&page, Some(Wish::stay(Bytes::ZERO)));
         sums.collects(&page, 3);
         let told = sums.collects_whole(&page);
         assert!(told.given_back > 0, "{told:?}");

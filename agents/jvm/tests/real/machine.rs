@@ -7,8 +7,9 @@ use plimsoll_runtimes::hotspot::machine::Machine;
 use plimsoll_runtimes::process::Process;
 use plimsoll_testbed::TestCgroup;
 use plimsoll_unit::Bytes;
-use plimsoll_wire::collections::{self, Totals};
+use plimsoll_wire::collections::{self, Totals, Wish};
 use rustix::process::Signal;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,9 @@ pub(crate) struct Sums {
     pub(crate) process: Process,
     /// Where the machine would write that it crashed.
     report: PathBuf,
+    /// What is wished of the agent. It is said again at each look, because the agent takes an adapter that has
+    /// said nothing for ten seconds for gone.
+    wished: Cell<Option<Wish>>,
 }
 
 /// The name of that file.
@@ -89,6 +93,7 @@ impl Sums {
             program,
             process,
             report,
+            wished: Cell::new(None),
         };
         sums.goes_on();
         sums
@@ -193,25 +198,36 @@ impl Sums {
         eventually("it goes on", || self.checked() > before);
     }
 
+    /// Wishes this of the agent from now on.
+    pub(crate) fn wishes(&self, page: &Page, wish: Option<Wish>) {
+        self.wished.set(wish);
+        page.wish(wish);
+    }
+
+    /// What the page tells now. Also says again what is wished.
+    pub(crate) fn told(&self, page: &Page) -> Totals {
+        self.checked();
+        if let Some(wish) = self.wished.get() {
+            page.wish(Some(wish));
+        }
+        totals(page)
+    }
+
     /// Waits until the page has told of `more` pauses.
     pub(crate) fn collects(&self, page: &Page, more: u64) -> Totals {
-        let before = totals(page).pauses;
-        eventually("it collects", || {
-            self.checked();
-            totals(page).pauses >= before + more
-        });
-        totals(page)
+        let before = self.told(page).pauses;
+        eventually("it collects", || self.told(page).pauses >= before + more);
+        self.told(page)
     }
 
     /// Has the whole heap collected.
     pub(crate) fn collects_whole(&mut self, page: &Page) -> Totals {
-        let before = totals(page).full;
+        let before = self.told(page).full;
         self.tell("gc");
         eventually("the whole heap is collected", || {
-            self.checked();
-            totals(page).full > before
+            self.told(page).full > before
         });
-        totals(page)
+        self.told(page)
     }
 
     /// Waits until it neither allocates nor collects.
@@ -219,13 +235,13 @@ impl Sums {
         let answers = self.answers("rests");
         self.tell("rest");
         eventually("its threads rest", || {
-            self.checked();
+            self.told(page);
             self.answers("rests") > answers
         });
         // The machine and the agent may still allocate and collect by themselves.
-        let mut last = (totals(page), Instant::now());
+        let mut last = (self.told(page), Instant::now());
         eventually("it rests", || {
-            let now = totals(page);
+            let now = self.told(page);
             if now != last.0 {
                 last = (now, Instant::now());
             }

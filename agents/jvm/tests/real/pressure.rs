@@ -88,7 +88,7 @@ fn swapped_after_a_collection(home: &Path, collector: &str, wish: Option<Bytes>)
     let page = sums.page();
     sums.collects(&page, 3);
     sums.rest(&page);
-    page.wish(wish.map(Wish::stay));
+    sums.wishes(&page, wish.map(Wish::stay));
     sums.collects_whole(&page);
     let process = Process::open(i32::try_from(sums.process.pid).unwrap()).unwrap();
     let mut swapped = 0;

@@ -242,6 +242,27 @@ fn a_machine_that_was_stopped_follows_when_it_goes_on() {
     ends_well(sums, &script, steering);
 }
 
+/// The agent leaves counting to others while nothing is wished of it.
+#[test]
+fn a_machine_that_was_without_a_limit_is_collected_at_its_bound_again() {
+    let Some((_, home)) = jdks().pop() else {
+        return;
+    };
+    let (sums, page, script, steering) = begun(&home);
+    for _ in 0..2 {
+        let asked = totals(&page).asked;
+        script.limit.store(140 * MIB, Ordering::Relaxed);
+        eventually("it is collected at its bound", || {
+            sums.checked();
+            totals(&page).asked > asked
+        });
+        script.limit.store(0, Ordering::Relaxed);
+        // The adapter says so, and the machine tells the agent of more objects.
+        sums.collects(&page, 10);
+    }
+    ends_well(sums, &script, steering);
+}
+
 /// The machine has threads for as many processors as it saw when it began.
 #[test]
 fn a_machine_that_loses_its_processors_follows_all_the_same() {

@@ -1,6 +1,6 @@
 //! A group with swap, a broker for it, and a program that reads a file there.
 
-use crate::common::{Broker, Client, PATIENCE, Swap, swap};
+use crate::common::{Broker, Client, PATIENCE, Swap, swap, until};
 use crate::ladder::begin;
 use plimsoll_kernel::cgroup::{Cgroup, Version};
 use plimsoll_testbed::{Child, TestCgroup, skip};
@@ -133,6 +133,13 @@ impl Ground {
     pub(crate) fn shown(&mut self) -> Value {
         let id = self.id;
         self.client.find(id).expect("listed")["refaults"].clone()
+    }
+
+    /// Waits until refaults of its file are measured.
+    pub(crate) fn measured(&mut self) {
+        until("its refaults are measured", || {
+            self.shown()["file"].as_u64().is_some_and(|file| file > 0)
+        });
     }
 
     pub(crate) fn configure(&mut self, config: &str) {

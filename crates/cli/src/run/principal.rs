@@ -9,12 +9,13 @@ use crate::error::CliError;
 use crate::own_broker::Place;
 use crate::rows::find;
 use crate::size;
-use plimsoll_client::Principal;
+use plimsoll_client::{Error, Principal};
 use plimsoll_kernel::capacity::Domain;
 use plimsoll_runtimes::client::ClientLink;
 use plimsoll_unit::Bytes;
 use plimsoll_wire::messages::{Id, Order, Priority, Report, Statistics, Weight};
 use plimsoll_wire::size::Size;
+use plimsoll_wire::varlink::ErrorName;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -210,6 +211,8 @@ impl Member {
                 info!("process {pid} has the cgroup {}", dir.display());
                 unbind::watch(&self.principal, dir);
             }
+            // The program has ended already, and its principal with it.
+            Err(Error::Refused(why)) if why.name == ErrorName::NoSuchPrincipal => {}
             Err(error) => info!("the broker cannot bound process {pid}: {error}"),
         }
     }

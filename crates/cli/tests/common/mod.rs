@@ -5,6 +5,7 @@
 pub mod ground;
 pub mod mapped;
 pub mod nobody;
+pub mod older_broker;
 pub mod prometheus;
 
 use plimsoll_client::{Connection, Socket};

@@ -28,6 +28,7 @@ impl Outbox {
         known.collections = new.collections.or(known.collections);
         known.collection_ms = new.collection_ms.or(known.collection_ms);
         known.stalls = new.stalls.or(known.stalls);
+        known.worth = new.worth.or(known.worth);
         known.collector = new.collector.or(known.collector);
 
         self.report_is_new = true;

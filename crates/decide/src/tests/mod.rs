@@ -1,5 +1,6 @@
 //! The core alone: commands, one rule per test. `tests/simulation` runs many programs at once.
 
+mod caches;
 mod calm;
 mod commands;
 mod debts;

@@ -1,3 +1,7 @@
+use plimsoll_unit::MIB;
+
+/// Nanoseconds in a second.
+const NANOS_IN_SECOND: f64 = 1e9;
 /// Larger sizes count as these, so that sums cannot overflow: 256 TiB used by one principal, 64 PiB
 /// to share.
 pub(super) const MOST_USED: u64 = 1 << 48;
@@ -14,7 +18,30 @@ pub struct Collector {
     pub collection_speed: u64,
 }
 
+/// The collection speed of a cache that counts as a collector, bytes per second: it gives memory back without
+/// looking at all that it keeps.
+const CACHE_SPEED: u64 = 1 << 40;
+
 impl Collector {
+    /// The figures of a collector to which memory is worth as much as to a cache. Collections take
+    /// k / (size - live) seconds per second, where k is live x allocation rate / collection speed. So one more
+    /// byte saves k / (size - live)^2. A cache of `size` bytes that cannot go below `floor`, and saves
+    /// `worth` nanoseconds per second with one more MiB, has k by that. Misses fall otherwise than
+    /// collections when a cache grows, so k holds near that size, and the next report corrects it.
+    #[must_use]
+    pub fn of_cache(floor: u64, size: u64, worth: u64) -> Collector {
+        let live = floor.clamp(1, MOST_USED);
+        let room = size.min(MOST_USED).saturating_sub(live).max(MIB) as f64;
+        let saved = worth as f64 / NANOS_IN_SECOND / MIB as f64;
+        let rate = saved * room * room * CACHE_SPEED as f64 / live as f64;
+        Collector {
+            live,
+            // Floating point ends at the greatest number.
+            allocation_rate: rate as u64,
+            collection_speed: CACHE_SPEED,
+        }
+    }
+
     /// Whether the figures are known.
     #[must_use]
     pub fn is_known(&self) -> bool {

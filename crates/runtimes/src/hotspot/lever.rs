@@ -213,7 +213,9 @@ impl<'a> HotSpotLever<'a> {
         let leaves = self.control.leaves(&seen);
         let times = seen.at_bound.map(|_| self.control.granted());
         let pid = self.target.process.pid;
-        self.agent.wish(pid, (leaves, native, uses.swapped), times);
+        if self.agent.wish(pid, (leaves, native, uses.swapped), times) {
+            self.requests.may_have_stopped();
+        }
         Some(seen)
     }
 

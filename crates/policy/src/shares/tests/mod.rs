@@ -2,6 +2,7 @@
 //! literally.
 
 mod algorithms;
+mod caches;
 mod calls;
 mod literal;
 mod rest;

@@ -9,7 +9,7 @@ use crate::hotspot::resident_target::Wishes;
 use crate::lever::Target;
 use plimsoll_kernel::clock;
 use plimsoll_unit::{Bytes, Nanos};
-use plimsoll_wire::collections::{Bound, View, Wish};
+use plimsoll_wire::collections::{Bound, View, WISH_LASTS, Wish};
 use std::time::Instant;
 
 /// Why the agent is to give nothing back of a heap that was touched in advance.
@@ -27,6 +27,8 @@ pub(super) struct Agent {
     tries: Tries,
     /// The bytes that it is asked to keep.
     wishes: Wishes,
+    /// When it was wished something last (monotonic); `None` if nothing is wished of it now.
+    wished: Option<Nanos>,
     /// Why it gives nothing back, if the user's settings forbid it.
     kept: Option<&'static str>,
 }
@@ -83,16 +85,17 @@ impl Agent {
 
     /// Tells it how much of the heap may stay resident at the end of the next collection, if the process may
     /// keep `leaves`. `native` of it is no heap, and `swapped` is in swap. `times`: how many collections it
-    /// may have asked for by itself, when more than `leaves` is used.
+    /// may have asked for by itself, when more than `leaves` is used. Returns whether it may have taken its
+    /// adapter for gone since the last time, and have stopped to count.
     pub(super) fn wish(
         &mut self,
         pid: u32,
         (leaves, native, swapped): (Bytes, Bytes, Bytes),
         times: Option<u64>,
-    ) {
-        let Some(page) = &self.page else { return };
+    ) -> bool {
+        let Some(page) = &self.page else { return false };
         // The program may have emptied it. Nothing is wished of an agent that cannot tell anything.
-        let Ok(view) = page.view() else { return };
+        let Ok(view) = page.view() else { return false };
         self.told.look(pid, &view, self.kept);
         if let Some(mut process) = view.process() {
             process.at_ns = page.our_time(Nanos(process.at_ns)).0;
@@ -104,7 +107,11 @@ impl Agent {
         let above = leaves - native;
         let bound = times.map(|times| Bound { above, times });
         let wish = resident.map(|resident| Wish { resident, bound });
-        page.wish(wish.filter(|_| self.kept.is_none()));
+        let wish = wish.filter(|_| self.kept.is_none());
+        page.wish(wish);
+        let lasts = self.wished.is_some_and(|last| now - last < WISH_LASTS);
+        self.wished = wish.map(|_| now);
+        !lasts
     }
 
     /// Wishes nothing any more.

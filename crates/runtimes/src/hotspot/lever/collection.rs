@@ -108,6 +108,11 @@ impl Requests {
         Ok(())
     }
 
+    /// It may have stopped that by itself: it is asked again when that is wanted.
+    pub(super) fn may_have_stopped(&mut self) {
+        self.counts.take_if(|counts| *counts);
+    }
+
     /// Whether it does that.
     pub(super) fn counts(&self) -> bool {
         self.counts == Some(true)
