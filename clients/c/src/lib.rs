@@ -7,7 +7,7 @@
 //! header's structures are in `structs`.
 
 mod failure;
-mod ghost;
+pub mod ghost;
 mod structs;
 
 use failure::{Failure, guarded};

@@ -1,6 +1,6 @@
 //! The entries, and what was evicted lately.
 
-use plimsoll_client::{Ghost, Nanos};
+use plimsoll_client::{Bytes, Ghost, Nanos};
 use plimsoll_unit::MIB;
 use quick_cache::sync::Cache;
 use quick_cache::{Lifecycle, Weighter};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Tells the bytes of an entry.
-pub(crate) type Bytes<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
+pub(crate) type Weight<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 
 /// Bytes that the cache itself takes for an entry, about.
 const OVERHEAD: u64 = 64;
@@ -18,7 +18,7 @@ const OVERHEAD: u64 = 64;
 const FIRST: u64 = 16 * MIB;
 
 /// Weighs entries by their bytes.
-pub(crate) struct Weigh<K, V>(Bytes<K, V>);
+pub(crate) struct Weigh<K, V>(Weight<K, V>);
 
 impl<K, V> Clone for Weigh<K, V> {
     fn clone(&self) -> Weigh<K, V> {
@@ -50,10 +50,18 @@ impl Evicted {
 }
 
 /// Tells the ghost list of an eviction. Entries are not dropped while a part is locked.
-#[derive(Clone)]
 pub(crate) struct Evicts<K, V> {
     evicted: Arc<Evicted>,
     weigh: Weigh<K, V>,
+}
+
+impl<K, V> Clone for Evicts<K, V> {
+    fn clone(&self) -> Evicts<K, V> {
+        Evicts {
+            evicted: Arc::clone(&self.evicted),
+            weigh: self.weigh.clone(),
+        }
+    }
 }
 
 impl<K: Hash, V> Lifecycle<K, V> for Evicts<K, V> {
@@ -73,7 +81,7 @@ impl<K: Hash, V> Lifecycle<K, V> for Evicts<K, V> {
         for (key, value) in &state {
             let bytes = self.weigh.weight(key, value);
             let hash = evicted.hash.hash_one(key);
-            evicted.with(|ghost| ghost.evicted(hash, bytes.into(), left.into()));
+            evicted.with(|ghost| ghost.evicted(hash, Bytes(bytes), Bytes(left)));
         }
     }
 }
@@ -86,7 +94,7 @@ pub(crate) struct Entries<K, V> {
 
 impl<K: Eq + Hash, V: Clone> Entries<K, V> {
     /// None yet. About as many are `expected`.
-    pub(crate) fn new(expected: usize, bytes: Bytes<K, V>) -> Entries<K, V> {
+    pub(crate) fn new(expected: usize, bytes: Weight<K, V>) -> Entries<K, V> {
         let evicted = Arc::new(Evicted {
             ghost: Mutex::new(Ghost::new(Nanos::ZERO)),
             made: Instant::now(),

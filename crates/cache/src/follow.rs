@@ -129,7 +129,14 @@ mod tests {
         assert_eq!(capacity(&numbers(1000, 1000, 0), 100, u64::MAX), 100);
         assert_eq!(capacity(&numbers(1000, 1300, 300), 500, u64::MAX), 200);
         assert_eq!(capacity(&numbers(1000, 2000, 1000), 500, u64::MAX), 0);
-        assert_eq!(capacity(&numbers(1000, 0, 0), 0, 64), 64, "no more than that");
-        assert_eq!(capacity(&numbers(u64::MAX, 0, 0), u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(
+            capacity(&numbers(1000, 0, 0), 0, 64),
+            64,
+            "no more than that"
+        );
+        assert_eq!(
+            capacity(&numbers(u64::MAX, 0, 0), u64::MAX, u64::MAX),
+            u64::MAX
+        );
     }
 }

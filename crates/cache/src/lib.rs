@@ -122,7 +122,7 @@ where
 #[must_use]
 pub struct Builder<K, V> {
     principal: Principal,
-    bytes: entries::Bytes<K, V>,
+    bytes: entries::Weight<K, V>,
     expected: usize,
     most: u64,
 }

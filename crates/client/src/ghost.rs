@@ -83,7 +83,10 @@ impl Ghost {
             let mib = self.capacity as f64 / MIB as f64;
             let rate = self.saved.0 as f64 / seconds / mib;
             let part = took.0 as f64 / (took.0 as f64 + SMOOTH_OVER.0 as f64);
-            self.worth = Some(self.worth.map_or(rate, |worth| worth + part * (rate - worth)));
+            self.worth = Some(
+                self.worth
+                    .map_or(rate, |worth| worth + part * (rate - worth)),
+            );
             (self.saved, self.begun) = (Nanos::ZERO, now);
         }
         self.worth.map(|worth| worth.round() as u64)

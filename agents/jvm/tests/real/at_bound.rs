@@ -2,7 +2,6 @@
 
 use crate::machine::{Sums, Way, library};
 use crate::support::{LONG, eventually, jdks};
-use plimsoll_runtimes::hotspot::agent::Page;
 use plimsoll_runtimes::hotspot::agent::request::{self, Request};
 use plimsoll_runtimes::hotspot::attach::Attach;
 use plimsoll_testbed::cases;

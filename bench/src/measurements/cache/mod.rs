@@ -126,7 +126,8 @@ struct Outcome {
 }
 
 const HITS: &str = "fixed caches: hits within 1 point of the simulated rate";
-const ALONE: &str = "adaptive, without a hog: at most 1.02 of the best fixed cache's time (the paper's 1.05)";
+const ALONE: &str =
+    "adaptive, without a hog: at most 1.02 of the best fixed cache's time (the paper's 1.05)";
 const BESIDE: &str = "adaptive, with the hog: sooner than every fixed cache beside it";
 const EXPLAINED: &str = "adaptive, with the hog: no more time than its misses explain, within 5 % (the paper's \
                          lost 284 s where they explain 165)";
@@ -271,7 +272,8 @@ impl Outcome {
     }
 }
 
-const TITLE: &str = "Queries of an SQLite database through caches of fixed sizes, and through adaptive ones.";
+const TITLE: &str =
+    "Queries of an SQLite database through caches of fixed sizes, and through adaptive ones.";
 const METHOD: &str = "\
      A query selects twenty rows from temporary tables of 1024 rows; its object has 1.5 MB, all of which are \
      written. The keys are 1000, drawn by an exponential distribution of mean rank 100. 25,000 queries, with the hog \
@@ -332,18 +334,30 @@ fn judge(results: &mut Results, outcomes: &[(Case, Outcome)]) {
         let wanted = Case { policy, hog, size };
         outcomes.iter().find(|one| one.0 == wanted).map(|one| one.1)
     };
-    let fixed = |hog: bool| FIXED.iter().filter_map(move |one| of(Policy::Fixed(one.0), hog));
-    let all: Option<Vec<Outcome>> = FIXED.iter().map(|one| of(Policy::Fixed(one.0), false)).collect();
+    let fixed = |hog: bool| {
+        FIXED
+            .iter()
+            .filter_map(move |one| of(Policy::Fixed(one.0), hog))
+    };
+    let all: Option<Vec<Outcome>> = FIXED
+        .iter()
+        .map(|one| of(Policy::Fixed(one.0), false))
+        .collect();
     let (Some(all), Some(alone), Some(beside)) =
         (all, of(Policy::Adaptive, false), of(Policy::Adaptive, true))
     else {
         return;
     };
     let rates = FIXED.map(|one| simulation::hit_rate(SHORT.queries[0], one.0));
-    let off = all.iter().zip(rates).map(|(one, rate)| (one.hits - rate).abs());
+    let off = all
+        .iter()
+        .zip(rates)
+        .map(|(one, rate)| (one.hits - rate).abs());
     let off = 100.0 * off.fold(0.0, f64::max);
     results.target(HITS, format!("{off:.2} points at the most"), off <= 1.0);
-    let best = fixed(false).map(|one| one.seconds).fold(f64::INFINITY, f64::min);
+    let best = fixed(false)
+        .map(|one| one.seconds)
+        .fold(f64::INFINITY, f64::min);
     let ended = alone.unfinished == 0;
     results.target(
         ALONE,
@@ -355,7 +369,10 @@ fn judge(results: &mut Results, outcomes: &[(Case, Outcome)]) {
     let ended = beside.unfinished == 0 && beside.killed == 0;
     results.target(
         BESIDE,
-        format!("{:.1} s; the soonest fixed one {soonest:.1} s", beside.seconds),
+        format!(
+            "{:.1} s; the soonest fixed one {soonest:.1} s",
+            beside.seconds
+        ),
         ended && beside.seconds < soonest,
     );
     // The cost of a miss, by the smallest cache: nearly all of its queries are misses.
@@ -364,7 +381,11 @@ fn judge(results: &mut Results, outcomes: &[(Case, Outcome)]) {
     let explained = beside.misses() * miss;
     results.target(
         EXPLAINED,
-        format!("{:.1} s; {:.0} misses explain {explained:.1} s", beside.seconds, beside.misses()),
+        format!(
+            "{:.1} s; {:.0} misses explain {explained:.1} s",
+            beside.seconds,
+            beside.misses()
+        ),
         ended && beside.seconds <= 1.05 * explained,
     );
     results.target(

@@ -139,6 +139,7 @@ impl Program {
                 collections: Some(random.next()),
                 collection_ms: Some(random.next()),
                 stalls: Some(random.next()),
+                worth: Some(random.next() >> random.between(0, 63)),
                 collector: Some(Statistics {
                     heap: Some(random.next()),
                     longest_pause_us: Some(random.next()),
