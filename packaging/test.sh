@@ -119,8 +119,8 @@ whole() {
   rm -rf "$root"
 }
 
-# A program that uses systemd's library alone is told of what it owes before the kernel takes anything. Debian 12's
-# systemd is older than that protocol.
+# A program that uses systemd's library alone is told of what it owes before the kernel takes anything.
+# Debian 12's systemd is older than that protocol.
 foreign() {
   [ "$1" != bookworm ] || return 0
   cp packaging/foreign.py "$2/packages"
@@ -147,7 +147,8 @@ cat /run/said
 awk '$1 == "signalled" { told = $2 > 150000 && $3 == 0 } $1 == "dropped" { left = $2 }
   END { exit !(told && left < 60000) }' /run/said
 END
-  check "$1: a program of systemd's library gives back before the kernel takes" within "$2" sh /packages/foreign
+  check "$1: a program of systemd's library gives back before the kernel takes" \
+    within "$2" sh /packages/foreign
 }
 
 # new ROOT: files that were not there before, without copies of the table of users.

@@ -165,7 +165,7 @@ static void drop(struct entry *entry)
                                cache.cached * cache.object);
 }
 
-/* Of those that were asked for least often lately, the one that was used longest ago. */
+/* The victim: asked for least often lately, and among such the one that was used longest ago. */
 static struct entry *least_used(void)
 {
     struct entry *least = cache.ends.newer;

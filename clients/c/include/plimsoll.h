@@ -166,22 +166,23 @@ int plimsoll_set_max(plimsoll *principal, uint64_t bytes);
  * seconds at most. */
 void plimsoll_close(plimsoll *principal);
 
-/* Tells a cache what more memory would be worth to it: a list of keys that it evicted lately. A miss of one of
- * these would have been a hit in a cache that is an eighth larger. All functions may be called from any thread. */
+/* Tells a cache what more memory would be worth to it: a list of keys that it evicted lately. A miss of
+ * one of these would have been a hit in a cache that is an eighth larger. All functions may be called
+ * from any thread. */
 typedef struct plimsoll_ghost plimsoll_ghost;
 
 /* An empty list. NULL if there is no memory. */
 plimsoll_ghost *plimsoll_ghost_new(void);
 
-/* The cache has dropped an entry of `bytes` to make room, and `left` bytes are left in it. `key`: a 64-bit hash
- * of the entry's key. Not for entries that became invalid. */
+/* The cache has dropped an entry of `bytes` to make room, and `left` bytes are left in it. `key`: a
+ * 64-bit hash of the entry's key. Not for entries that became invalid. */
 int plimsoll_ghost_evicted(plimsoll_ghost *ghost, uint64_t key, uint64_t bytes, uint64_t left);
 
 /* The cache did not have an entry, and making it took `cost_ns` nanoseconds. */
 int plimsoll_ghost_missed(plimsoll_ghost *ghost, uint64_t key, uint64_t cost_ns);
 
-/* Nanoseconds that one more MiB would have saved in a second lately: `worth` of plimsoll_known, to be reported
- * once a second. PLIMSOLL_UNKNOWN in the first second. */
+/* Nanoseconds that one more MiB would have saved in a second lately: `worth` of plimsoll_known, to be
+ * reported once a second. PLIMSOLL_UNKNOWN in the first second. */
 uint64_t plimsoll_ghost_worth(plimsoll_ghost *ghost);
 
 /* NULL is ignored. */

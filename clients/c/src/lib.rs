@@ -4,7 +4,7 @@
 //! As in the header. A *handle* is what the header calls `plimsoll *`: a boxed [`Principal`].
 //!
 //! Each function runs inside [`failure::guarded`], so that no panic crosses the boundary. The
-//! header's structures are in `structs`.
+//! header's structures are in `structs`, and its list of evicted keys in `ghost`.
 
 mod failure;
 pub mod ghost;

@@ -135,7 +135,7 @@ impl Known {
             ));
         }
         let mut known = Known::NONE;
-        // SAFETY: the caller has `size` bytes there, and `known` has as many at least. All fields are numbers.
+        // SAFETY: the caller has `size` bytes there, and `known` has as many. All fields are numbers.
         unsafe {
             std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut known).cast::<u8>(), size);
         }

@@ -14,7 +14,7 @@ pub(crate) type Weight<K, V> = Arc<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 
 /// Bytes that the cache itself takes for an entry, about.
 const OVERHEAD: u64 = 64;
-/// Bytes before anybody says more.
+/// Bytes that a new cache may have.
 const FIRST: u64 = 16 * MIB;
 
 /// Weighs entries by their bytes.
@@ -140,7 +140,7 @@ pub(crate) trait Resizable: Send + Sync {
     fn capacity(&self) -> u64;
     /// Sets these; what is above is evicted.
     fn resize(&self, capacity: u64);
-    /// What one more MiB would be worth; `None` in the first second.
+    /// The worth of one more MiB, nanoseconds per second; `None` in the first second.
     fn worth(&self) -> Option<u64>;
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PACE: Duration = Duration::from_millis(100);
 /// Time between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// One part in this many of the memory that the program may still use is left to the rest of it until the next look.
+/// One part in this many of the memory that the program may still use is left to the rest of it.
 const LEFT: u64 = 8;
 
 /// Bytes that a cache of `size` bytes may have by these numbers of its program, at most `most`.
@@ -90,7 +90,7 @@ fn run(principal: &Principal, stop: &AtomicBool, most: u64, cache: &impl Resizab
     }
 }
 
-/// What the broker is told: the rest of the program is all that stays if the cache is empty.
+/// The report to the broker. If the cache is empty, the rest of the program stays: that is its floor.
 fn report(now: &Numbers, cache: &impl Resizable, most: u64) -> messages::Report {
     let beside = now.uses.saturating_sub(cache.size());
     messages::Report {

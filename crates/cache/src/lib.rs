@@ -56,8 +56,8 @@ where
     K: Eq + Hash + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Begins to make one. `name`: of its principal, 1 to 64 bytes of printable UTF-8. `bytes`: the memory that an
-    /// entry takes, without what the cache itself adds; it must say the same each time.
+    /// Begins to make one. `name`: of its principal, 1 to 64 bytes of printable UTF-8. `bytes`: the memory
+    /// that an entry takes, without the cache's own tables; it must say the same each time.
     pub fn builder(
         name: &str,
         bytes: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
@@ -75,8 +75,8 @@ where
         self.entries.get(key)
     }
 
-    /// The value of a key; made by `make` if it is not cached. Several threads that ask for the same key may each
-    /// make it.
+    /// The value of a key; made by `make` if it is not cached. Several threads that ask for the same key may
+    /// each make it.
     pub fn get_or_insert_with(&self, key: &K, make: impl FnOnce() -> V) -> V {
         self.get(key).unwrap_or_else(|| {
             let begun = Instant::now();
@@ -171,8 +171,8 @@ where
         }
     }
 
-    /// Makes the cache. Without a broker it follows what is known of the machine and its cgroup, and joins a broker
-    /// that appears.
+    /// Makes the cache. Without a broker it follows the machine and its cgroup, and joins a broker that
+    /// appears.
     ///
     /// # Errors
     /// If the name or a setting cannot be, the broker refuses, or the kernel gives no thread.

@@ -1,5 +1,5 @@
-//! What more memory would be worth to a cache: a ghost list of keys that it evicted lately. A miss of one of
-//! these would be a hit in a cache that is larger by as much as the list stands for. Pure: no clock.
+//! The worth of more memory to a cache, by a ghost list of keys that it evicted lately. A miss of one of these
+//! would be a hit in a cache that is larger by as much as the list stands for. Pure: no clock.
 //!
 //! `clients/vectors/ghost.json` has steps and their results, for clients in every language.
 
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 const PART: u64 = 8;
 /// Shortest time over which is measured.
 const MEASURE_OVER: Nanos = Nanos(SECOND);
-/// What it was worth is forgotten over this time.
+/// The worth of before is forgotten over this time.
 const SMOOTH_OVER: Nanos = Nanos::seconds(8);
 
 /// The keys that a cache evicted last, by a 64-bit hash. It takes some 60 bytes for each of an eighth of the
@@ -74,8 +74,8 @@ impl Ghost {
         }
     }
 
-    /// Nanoseconds per second that one more MiB would have saved the cache lately; `None` in the first second.
-    /// To be reported as [`worth`](plimsoll_wire::messages::Report::worth).
+    /// Nanoseconds per second that one more MiB would have saved the cache lately; `None` in the first
+    /// second. To be reported as [`worth`](plimsoll_wire::messages::Report::worth).
     pub fn worth(&mut self, now: Nanos) -> Option<u64> {
         let took = now - self.begun;
         if took >= MEASURE_OVER {

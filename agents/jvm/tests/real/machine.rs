@@ -66,8 +66,8 @@ pub(crate) struct Sums {
     pub(crate) process: Process,
     /// Where the machine would write that it crashed.
     report: PathBuf,
-    /// What is wished of the agent. It is said again at each look, because the agent takes an adapter that has
-    /// said nothing for ten seconds for gone.
+    /// Orders to the agent. They are repeated at each look: an adapter that has said nothing for ten
+    /// seconds counts as gone.
     wished: Cell<Option<Wish>>,
 }
 
@@ -198,13 +198,13 @@ impl Sums {
         eventually("it goes on", || self.checked() > before);
     }
 
-    /// Wishes this of the agent from now on.
+    /// Gives the agent this order from now on; `None` takes it back.
     pub(crate) fn wishes(&self, page: &Page, wish: Option<Wish>) {
         self.wished.set(wish);
         page.wish(wish);
     }
 
-    /// What the page tells now. Also says again what is wished.
+    /// The page's sums now. Also repeats the orders.
     pub(crate) fn told(&self, page: &Page) -> Totals {
         self.checked();
         if let Some(wish) = self.wished.get() {

@@ -1,8 +1,7 @@
 //! A cache of database queries that follows memory: Walfield's section 5.3, Table 3 and Figures 5 and 6.
 //!
-//! Fixed caches, the paper's adaptive policy and ours, each without a hog and, where the paper has it or a
-//! comparison needs it, with one. The sizes are those of the paper by 0.3, so that a run takes a minute; one run of
-//! each policy has the paper's own sizes.
+//! Fixed caches, the paper's adaptive policy and ours, each without a hog, and the large ones with one.
+//! The sizes are 0.3 of the paper's, so that a run takes a minute; two policies also have its own sizes.
 //!
 //! | module | is |
 //! |---|---|
@@ -63,7 +62,7 @@ const HOGGED: f64 = 0.95;
 /// Entries of the paper's fixed caches, and the percent of queries that were hits there.
 const FIXED: [(usize, f64); 5] = [(348, 92.3), (256, 82.6), (64, 27.6), (16, 7.1), (4, 2.0)];
 
-/// What a cache does.
+/// How a cache keeps its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     Fixed(usize),
@@ -129,8 +128,8 @@ const HITS: &str = "fixed caches: hits within 1 point of the simulated rate";
 const ALONE: &str =
     "adaptive, without a hog: at most 1.02 of the best fixed cache's time (the paper's 1.05)";
 const BESIDE: &str = "adaptive, with the hog: sooner than every fixed cache beside it";
-const EXPLAINED: &str = "adaptive, with the hog: no more time than its misses explain, within 5 % (the paper's \
-                         lost 284 s where they explain 165)";
+const EXPLAINED: &str = "adaptive, with the hog: no more time than its misses explain, within 5 % (the \
+                         paper's lost 284 s where they explain 165)";
 const FEWER: &str = "adaptive, without a hog: fewer misses than the fixed cache of the same bytes";
 
 /// The measurement `cache`.
@@ -140,8 +139,8 @@ impl Measurement for Cache {
     fn about(&self) -> About {
         About {
             name: "cache",
-            question: "Walfield's Table 3: fixed caches of query results against an adaptive one, with and without \
-                       a hog",
+            question: "Walfield's Table 3: fixed caches of query results against an adaptive one, with \
+                       and without a hog",
             asks: &[HITS, ALONE, BESIDE, EXPLAINED, FEWER],
             minutes: 75,
             only: true,
@@ -275,11 +274,11 @@ impl Outcome {
 const TITLE: &str =
     "Queries of an SQLite database through caches of fixed sizes, and through adaptive ones.";
 const METHOD: &str = "\
-     A query selects twenty rows from temporary tables of 1024 rows; its object has 1.5 MB, all of which are \
-     written. The keys are 1000, drawn by an exponential distribution of mean rank 100. 25,000 queries, with the hog \
-     100,000, in 560 MB, which the largest fixed cache fills. The hog begins at 5 s, takes 95 % of the memory \
-     at 50 MB/s, holds it for 15 s and gives it back at that rate. A fixed cache drops the fifth that was used \
-     least lately when it has more entries. The paper's policy releases to 7/8 of what is available under \
+     A query selects twenty rows from temporary tables of 1024 rows; its object has 1.5 MB, all of which \
+     are written. The keys are 1000, drawn by an exponential distribution of mean rank 100. 25,000 queries, \
+     with the hog 100,000, in 560 MB, which the largest fixed cache fills. The hog begins at 5 s, takes 95 % \
+     of the memory at 50 MB/s, holds it for 15 s and gives it back at that rate. A fixed cache drops \
+     the fifth that was used least lately when it has more entries. The paper's policy releases to 7/8 of what is available under \
      pressure. Adaptive: gives back what is owed, keeps what is used most. A run that takes longer than \
      240 s is unfinished. 5 MB: the paper's sizes: 100,000 queries in 1800 MB; the hog begins at 45 s, takes \
      20 MB/s and holds it for 60 s; no target is judged by it.";

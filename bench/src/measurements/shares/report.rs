@@ -26,7 +26,7 @@ pub(super) const ASKS: &[&str] = &[
 
 const METHOD: &str = "\
      Three programs of a kind (weights 10, 40, 20) start 10 s apart; then the first changes its \
-     weight to 40, then the second leaves. Of thirty, twenty start at once, ten 10 s later, and \
+     weight to 40, then the second leaves. Thirty programs: twenty start at once, ten 10 s later, and \
      three end. Distances are percent of the budget that the broker shares out; resident memory \
      is read from outside ten times a second, and the farthest program counts. Over: above its \
      share, of programs whose share fell, 2 s after (ZGC: 2.4 s on 17 and 4 s on 25, in which it \

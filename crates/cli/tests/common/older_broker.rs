@@ -67,6 +67,6 @@ fn each_message(from: &UnixStream, mut with: impl FnMut(&[u8])) {
 }
 
 fn send(mut to: &UnixStream, message: &[u8]) {
-    // Who is gone needs no answer.
+    // One that is gone needs no answer.
     let _ = to.write_all(message);
 }

@@ -1,4 +1,4 @@
-//! What memory is worth to caches: they lend and borrow as heaps do.
+//! Caches that tell what memory is worth to them lend and borrow as heaps do.
 
 use super::*;
 

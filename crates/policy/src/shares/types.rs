@@ -24,8 +24,8 @@ const CACHE_SPEED: u64 = 1 << 40;
 
 impl Collector {
     /// The figures of a collector to which memory is worth as much as to a cache. Collections take
-    /// k / (size - live) seconds per second, where k is live x allocation rate / collection speed. So one more
-    /// byte saves k / (size - live)^2. A cache of `size` bytes that cannot go below `floor`, and saves
+    /// k / (size - live) seconds per second, where k is live x allocation rate / collection speed. So one
+    /// more byte saves k / (size - live)^2. A cache of `size` bytes that cannot go below `floor`, and saves
     /// `worth` nanoseconds per second with one more MiB, has k by that. Misses fall otherwise than
     /// collections when a cache grows, so k holds near that size, and the next report corrects it.
     #[must_use]
