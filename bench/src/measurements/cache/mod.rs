@@ -278,10 +278,10 @@ const METHOD: &str = "\
      are written. The keys are 1000, drawn by an exponential distribution of mean rank 100. 25,000 queries, \
      with the hog 100,000, in 560 MB, which the largest fixed cache fills. The hog begins at 5 s, takes 95 % \
      of the memory at 50 MB/s, holds it for 15 s and gives it back at that rate. A fixed cache drops \
-     the fifth that was used least lately when it has more entries. The paper's policy releases to 7/8 of what is available under \
-     pressure. Adaptive: gives back what is owed, keeps what is used most. A run that takes longer than \
-     240 s is unfinished. 5 MB: the paper's sizes: 100,000 queries in 1800 MB; the hog begins at 45 s, takes \
-     20 MB/s and holds it for 60 s; no target is judged by it.";
+     the fifth that was used least lately when it has more entries. The paper's policy releases to 7/8 of \
+     what is available under pressure. Adaptive: gives back what is owed, keeps what is used most. A run \
+     that takes longer than 240 s is unfinished. 5 MB: the paper's sizes: 100,000 queries in 1800 MB; the \
+     hog begins at 45 s, takes 20 MB/s and holds it for 60 s; no target is judged by it.";
 
 fn report(ran: &[Variant<Case, Run>], runner: &Runner) -> Results {
     let mut results = runner.results(TITLE, METHOD).columns(&[
