@@ -9,9 +9,9 @@ use crate::{Error, Result};
 use plimsoll_unit::Nanos;
 use plimsoll_wire::messages::Id;
 use plimsoll_wire::page::{Numbers, PAGE_SIZE, PageImage, PageView, Step, offset};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -106,7 +106,10 @@ impl Shutter {
                 source,
             }
         };
-        let file = File::open(path).map_err(fault("open"))?;
+        // A pipe in its place would keep us waiting for a writer.
+        let mut opened = OpenOptions::new();
+        opened.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = opened.open(path).map_err(fault("open"))?;
         check(&file, path, id)?;
         if self.guard && self.guarded.is_none() {
             self.guarded = Guarded::new(window.base.as_ptr().addr());

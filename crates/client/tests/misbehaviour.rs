@@ -119,6 +119,7 @@ fn without_a_usable_page_the_stream_tells_the_numbers() {
     for script in [
         Script::NoPage,
         Script::ShortPage,
+        Script::PipeForPage,
         Script::WrongVersion,
         Script::WrongId,
     ] {

@@ -7,9 +7,10 @@ use fake::{
 };
 use plimsoll_client::messages::{Priority, Report, Set, Statistics, Weight};
 use plimsoll_client::{
-    Builder, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
+    Builder, Connection, Error, ErrorName, Event, Level, Numbers, Principal, Socket, Source,
 };
 use plimsoll_unit::{Bytes, MIB};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Duration;
 
 #[test]
@@ -455,4 +456,53 @@ fn bad_parameters_are_refused_before_they_are_sent() {
         name(Principal::builder("x").group().cgroup("..")),
         ErrorName::BadCgroup
     );
+}
+
+/// An answer that is there is taken, however late the look for it is.
+#[test]
+fn a_stream_tells_at_once_what_has_come() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let _principal = builder(&fake).open().unwrap();
+    let control = Connection::open(&Socket::at(fake.socket()), SOON).unwrap();
+    let mut stream = control.subscribe(1).unwrap();
+    // The first answer is what holds now.
+    assert!(stream.next(SOON).unwrap().is_some());
+    fake.publish(1, numbers(30 * MIB));
+    let mut ready = [PollFd::new(&stream, PollFlags::IN)];
+    let soon = Timespec {
+        tv_sec: SOON.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    assert_eq!(poll(&mut ready, Some(&soon)), Ok(1));
+    let changed = stream.next(Duration::ZERO).unwrap().expect("it is there");
+    assert_eq!(changed.numbers.limit, 30 * MIB);
+}
+
+/// A child that was forked has the descriptors, too.
+#[test]
+fn a_principal_ends_although_a_forked_child_lives_on() {
+    let directory = directory();
+    let fake = Fake::start(directory.path(), Script::Good);
+    let principal = builder(&fake).open().unwrap();
+    // SAFETY: the child only waits for a signal, which the kernel also sends when our thread ends.
+    let child = unsafe {
+        match libc::fork() {
+            0 => {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                loop {
+                    libc::pause();
+                }
+            }
+            child => child,
+        }
+    };
+    assert!(child > 0);
+    drop(principal);
+    fake.until("its registration ends", |state| state.gone.contains(&1));
+    // SAFETY: the child is ours, and was not waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
 }

@@ -187,9 +187,9 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn name(&self) -> String {
-        let hog = if self.hog { ", hog" } else { "" };
-        let full = if self.size == FULL { ", 5 MB" } else { "" };
-        format!("{}{hog}{full}", self.policy.name())
+        let hog = if self.hog { " beside a hog" } else { "" };
+        let full = if self.size == FULL { " of 5 MB" } else { "" };
+        format!("{}{full}{hog}", self.policy.name())
     }
 
     fn queries(&self) -> u32 {
@@ -280,7 +280,7 @@ const METHOD: &str = "\
      of the memory at 50 MB/s, holds it for 15 s and gives it back at that rate. A fixed cache drops \
      the fifth that was used least lately when it has more entries. The paper's policy releases to 7/8 of \
      what is available under pressure. Adaptive: gives back what is owed, keeps what is used most. A run \
-     that takes longer than 240 s is unfinished. 5 MB: the paper's sizes: 100,000 queries in 1800 MB; the \
+     that takes longer than 240 s is unfinished. Of 5 MB: the paper's sizes: 100,000 queries in 1800 MB; the \
      hog begins at 45 s, takes 20 MB/s and holds it for 60 s; no target is judged by it.";
 
 fn report(ran: &[Variant<Case, Run>], runner: &Runner) -> Results {

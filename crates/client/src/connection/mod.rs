@@ -11,8 +11,8 @@ use plimsoll_wire::varlink::{Decoder, MAX_REPLY, Mode, Reply, WireError, encode_
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    connect, recv, send, shutdown, socket_with,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -197,9 +197,11 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Option<(Result<R>, bool)>> {
         let mut chunk = [0u8; CHUNK];
+        let mut late = false;
         loop {
             match self.decoder.next_message() {
                 Ok(Some(message)) => return decode(message, self.socket.path()).map(Some),
+                Ok(None) if late => return Ok(None),
                 Ok(None) => {}
                 Err(error) => return Err(self.protocol(&error.to_string())),
             }
@@ -214,9 +216,8 @@ impl Connection {
                 }
                 Err(errno) => return Err(self.fault("receive from", errno)),
             }
-            if Instant::now() > deadline && self.decoder.pending() > 0 {
-                return Ok(None);
-            }
+            // One that sends parts without end is not waited for; a message that is there now is taken.
+            late = Instant::now() > deadline && self.decoder.pending() > 0;
         }
     }
 
@@ -235,6 +236,11 @@ impl Connection {
                 Err(errno) => return Err(self.fault("wait for", errno)),
             }
         }
+    }
+
+    /// Ends it for the broker, too, where a forked child has a copy of the descriptor.
+    pub(crate) fn hang_up(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
     fn fault(&self, doing: &'static str, errno: Errno) -> Error {

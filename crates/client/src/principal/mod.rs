@@ -213,6 +213,7 @@ impl Drop for Principal {
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
         }
+        self.shared.hang_up();
     }
 }
 

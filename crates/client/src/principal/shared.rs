@@ -321,6 +321,18 @@ impl Shared {
         self.nudge();
     }
 
+    /// Ends the registration. The watcher has ended.
+    pub(super) fn hang_up(&self) {
+        let control = self
+            .control
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .take();
+        if let Some(connection) = control {
+            connection.hang_up();
+        }
+    }
+
     // For the watcher.
 
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {

@@ -80,6 +80,8 @@ pub enum Script {
     NoPage,
     /// Registers, but the page is shorter than a page.
     ShortPage,
+    /// Registers, but the page is a pipe that nobody writes to.
+    PipeForPage,
     /// Registers, but the page has another layout version.
     WrongVersion,
     /// Registers, but the page is somebody else's.

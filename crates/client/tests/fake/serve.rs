@@ -204,7 +204,16 @@ fn register(common: &Common, state: &mut State, asked: Register) -> Result<Regis
         image,
         last: Numbers::default(),
     };
-    if state.script != Script::NoPage {
+    if state.script == Script::PipeForPage {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+    } else if state.script != Script::NoPage {
         // As the real broker does, makes a new inode, so that readers of an old page of this name keep the
         // old one.
         let _ = std::fs::remove_file(&path);
