@@ -1,0 +1,256 @@
+"""A cache that sizes itself by the memory that the program may use. Needs `cachetools`.
+
+    from plimsoll_memory import Principal
+    from plimsoll_memory.cache import AdaptiveCache
+
+    principal = Principal("my-cache")
+    cache = AdaptiveCache(principal)
+    cache["key"] = b"value"
+
+It gives back what is owed, in steps before the deadline; it grows only while the program uses less than its limit;
+and it reports how much it could make use of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, MutableMapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+import cachetools
+
+from plimsoll_memory._principal import Principal
+from plimsoll_memory._reading import Reading
+from plimsoll_memory.adaptive import Adaptive
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MIB = 1 << 20
+SECOND = 1_000_000_000
+ENTRY = 256
+"""Bytes that the cache itself needs for an entry, beside the value."""
+STEPS = 8
+"""A debt is paid in about as many steps, so that whoever uses the cache waits for one step at most."""
+LEAST_STEP = MIB
+"""The smallest step, bytes."""
+HEADROOM = 16 * MIB
+"""The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may grow."""
+
+
+def _no_trim(_pad: int) -> int:
+    return 0
+
+
+def _find_trim() -> Callable[[int], int]:
+    """`malloc_trim` of glibc, which keeps freed memory otherwise; elsewhere nothing."""
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return _no_trim
+    return trim
+
+
+class AdaptiveCache(MutableMapping[K, V]):
+    """A mapping that may forget its entries at any time. Any thread may use it.
+
+    It works with the decorators of `cachetools`, too: ``@cachetools.cached(cache)``. A value for which there is no
+    memory is not kept. After a fork, the child's copy keeps to the limit but gives nothing back by itself.
+    """
+
+    def __init__(
+        self,
+        principal: Principal,
+        *,
+        maxsize: float = math.inf,
+        getsizeof: Callable[[V], int] = sys.getsizeof,
+        policy: Callable[..., Any] = cachetools.LRUCache,
+    ) -> None:
+        """Starts with nothing.
+
+        Args:
+            principal: Whose memory it uses. The cache takes its events.
+            maxsize: The most that it may ever hold, bytes.
+            getsizeof: The bytes of a value. `sys.getsizeof` does not count what a value refers to: give a function
+                of your own for values that consist of many objects.
+            policy: Which entry goes first: a class of `cachetools`, or a function that makes one. It is called
+                with the largest size and `getsizeof`, for example
+                ``functools.partial(cachetools.TTLCache, ttl=60)``.
+
+        Raises:
+            ResourceError: The kernel gives no thread.
+        """
+        self._principal = principal
+        self._getsizeof = getsizeof
+        self._cache = policy(maxsize, getsizeof=self._charge)
+        self._lock = threading.RLock()
+        self._trim = _find_trim()
+        self._as_of = 0
+        """The time of the reading after which `_grown` counts."""
+        self._grown = 0
+        """Bytes that were taken since, which that reading does not show."""
+        self._lacked = 0
+        """Bytes that were dropped or refused of late because memory was short."""
+        self._reported = 0
+        self._reaction_ms: int | None = None
+        _track(self)
+        self._adaptive = Adaptive(principal, self._give_back)
+
+    @property
+    def maxsize(self) -> float:
+        """The most that it may ever hold, bytes."""
+        return float(self._cache.maxsize)
+
+    @property
+    def currsize(self) -> int:
+        """The bytes that its entries are charged with."""
+        with self._lock:
+            return int(self._cache.currsize)
+
+    def close(self) -> None:
+        """Ends the adapting and forgets all. The principal stays open."""
+        self._adaptive.close()
+        self.clear()
+
+    def __enter__(self) -> AdaptiveCache[K, V]:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def __getitem__(self, key: K) -> V:
+        """The value. Raises KeyError if it is not (or no more) there."""
+        with self._lock:
+            value: V = self._cache[key]
+            return value
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Keeps the value if there is memory for it, and drops others where that makes room."""
+        size = self._charge(value)
+        with self._lock:
+            self._cache.pop(key, None)
+            if size <= self._cache.maxsize and self._make_room(size):
+                before = self._cache.currsize
+                self._cache[key] = value
+                self._grown = max(self._grown + self._cache.currsize - before, 0)
+        self._report(self._principal.read())
+
+    def __delitem__(self, key: K) -> None:
+        """Forgets an entry. Raises KeyError if it is not there."""
+        with self._lock:
+            del self._cache[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it is there now."""
+        with self._lock:
+            return key in self._cache
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys that were there when the iteration began."""
+        with self._lock:
+            return iter(list(self._cache))
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        with self._lock:
+            return len(self._cache)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._cache.clear()
+        self._trim(0)
+
+    def _charge(self, value: V) -> int:
+        return self._getsizeof(value) + ENTRY
+
+    def _make_room(self, size: int) -> bool:
+        """Whether there is memory for `size` more bytes, after others were dropped for it if need be."""
+        now = self._principal.read()
+        if now.sensed != self._as_of:
+            self._as_of, self._grown = now.sensed, 0
+        lack = size - max(now.limit - now.uses - self._grown, 0)
+        if lack <= 0:
+            return True
+        freed = self._evict(lack) if lack <= self._cache.currsize else 0
+        self._lacked += max(lack, freed)
+        self._grown -= freed
+        return freed >= lack
+
+    def _evict(self, size: int) -> int:
+        """Drops entries of at least `size` bytes, if there are as many. Returns the bytes."""
+        before = self._cache.currsize
+        while len(self._cache) > 0 and before - self._cache.currsize < size:
+            self._cache.popitem()
+        return int(before - self._cache.currsize)
+
+    def _give_back(self, now: Reading) -> None:
+        """Pays what is owed, in steps, and reports each."""
+        began = time.monotonic_ns()
+        step = max(now.owed // STEPS, LEAST_STEP)
+        paid = 0
+        while now.owed > 0:
+            with self._lock:
+                freed = self._evict(min(step, now.owed))
+                self._lacked += freed
+            if freed == 0:
+                break
+            self._trim(0)
+            self._principal.released(freed)
+            paid += freed
+            now = self._principal.read()
+        if paid > 0:
+            self._reaction_ms = (time.monotonic_ns() - began) // 1_000_000
+        self._report(now)
+
+    def _report(self, now: Reading) -> None:
+        """Tells what the program could make use of, once a second at most."""
+        with self._lock:
+            time_now = time.monotonic_ns()
+            if time_now - self._reported < SECOND:
+                return
+            self._reported = time_now
+            holds = self._cache.currsize
+            wanted = min((holds + self._lacked) * 5 // 4 + HEADROOM, self._cache.maxsize)
+            self._lacked //= 2
+            beside = max(now.uses - holds, 0)
+        self._principal.report(demand=int(beside + wanted), reaction_ms=self._reaction_ms)
+
+
+_all: weakref.WeakSet[AdaptiveCache[Any, Any]] = weakref.WeakSet()
+_held: list[threading.RLock] = []
+_is_tracking = False
+
+
+def _track(cache: AdaptiveCache[Any, Any]) -> None:
+    """Has the cache at rest while the process forks, so that the child's copy is whole."""
+    global _is_tracking
+    _all.add(cache)
+    if not _is_tracking:
+        _is_tracking = True
+        os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
+
+
+def _hold() -> None:
+    for cache in list(_all):
+        cache._lock.acquire()
+        _held.append(cache._lock)
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()
