@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and waits that all tests share."""
 
 from __future__ import annotations
 

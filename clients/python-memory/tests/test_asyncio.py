@@ -46,7 +46,7 @@ def test_the_loop_goes_on_while_nothing_happens(opened: Open) -> None:
         with pytest.raises(asyncio.TimeoutError):
             while True:
                 await asyncio.wait_for(events.__anext__(), 0.2)
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
 
     run(idle())
     assert principal._shared.listeners == [], "nothing is left of the iterator"

@@ -14,8 +14,8 @@ come from local sensing. Every wait for a broker is bounded, and reading cannot 
 
 All sizes are bytes. Times are nanoseconds of `time.monotonic_ns()` unless a name says otherwise.
 
-Loading the package does nothing. An open principal has one thread (with all signals blocked but faults), and at
-most five descriptors, which are closed on exec.
+Loading the package does nothing. An open principal has one thread (with all signals blocked but faults), and a few
+descriptors (five while it is joined), which are closed on exec.
 """
 
 from __future__ import annotations

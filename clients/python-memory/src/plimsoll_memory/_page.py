@@ -34,7 +34,7 @@ LEVELS = (Level.NORMAL, Level.WARNING, Level.CRITICAL)
 
 
 class Content(NamedTuple):
-    """What a page holds."""
+    """The content of a page."""
 
     id: int
     """The principal's number."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -208,7 +208,7 @@ class Principal:
         """Makes one `wait` return a timeout: one that is waiting in another thread, else the next one."""
         self._shared.interrupt()
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         """The events as an asynchronous iterator, which ends when the principal is closed.
 
         No thread waits meanwhile. Close the iterator (`aclose`) if you leave the loop early.
@@ -357,6 +357,7 @@ class Principal:
             return
         self._is_closed = True
         self._shared.stop()
+        self._shared.end_waits()
         if not self._shared.is_forked and self._thread is not threading.current_thread():
             self._thread.join(CLOSING)
 

@@ -60,7 +60,7 @@ NOTHING = Reading(0, 0, 0, 0, 0, 0, Level.NORMAL, 0, 0, 0, Source.LOCAL)
 
 
 class EventKind(enum.Enum):
-    """What an event tells."""
+    """The kinds of events."""
 
     TIMEOUT = "timeout"
     """Nothing happened in that time, or the wait was interrupted, or the principal was closed."""
@@ -80,7 +80,7 @@ class Event(NamedTuple):
     """An event and the numbers at that moment."""
 
     kind: EventKind
-    """What happened."""
+    """Its kind."""
     reading: Reading
     """The numbers."""
 

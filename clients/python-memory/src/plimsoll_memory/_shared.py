@@ -38,8 +38,7 @@ class Waker:
 
     def __init__(self) -> None:
         """Makes it. Raises ResourceError when no descriptors are left."""
-        # The finaliser of a principal may run in the midst of a call of the same thread.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._is_open = False
         try:
             self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -227,14 +226,15 @@ class Shared:
             self.waker.wake()
 
     def stop(self) -> None:
-        """Makes the watcher end, and all waits. Does not wait."""
+        """Makes the watcher end, within a second. Takes no lock, so that a finaliser may call it."""
         self.is_closing = True
-        if self.is_forked:
-            return
         for connection in (self.stream, self.control):
             if connection is not None:
                 connection.abandon()
-        self.waker.wake()
+
+    def end_waits(self) -> None:
+        """Ends all waits, and wakes the watcher."""
+        self.wake()
         with self.changed:
             self.changed.notify_all()
             self._call_listeners()
@@ -307,7 +307,7 @@ class Shared:
         self.changed = threading.Condition()
         self.calls = threading.RLock()
         self.listeners = []
-        self.waker._lock = threading.RLock()
+        self.waker._lock = threading.Lock()
         self.waker.close()
         for connection in (self.control, self.stream):
             if connection is not None:

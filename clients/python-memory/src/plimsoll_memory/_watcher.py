@@ -80,9 +80,7 @@ class Watcher:
                 try:
                     self._sleep()
                     self._step()
-                except PlimsollError as error:
-                    self._shared.set_error(error)
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:
                     # Numbers that nobody renews would be worse than those of local sensing.
                     self._shared.set_error(error)
                     self._part()
