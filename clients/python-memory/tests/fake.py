@@ -145,11 +145,10 @@ class Fake:
                     self._send(connection, {"parameters": page.changed(), "continues": True})
 
     def flood(self, number: int, data: bytes) -> None:
-        """Sends bytes to the subscribers of a principal, as many as they take in a second."""
+        """Sends bytes to the subscribers of a principal, until these have closed the connection."""
         for whose, connection in list(self._subscribers):
             if whose == number:
                 with contextlib.suppress(OSError):
-                    connection.settimeout(1)
                     connection.sendall(data)
 
     def freeze(self) -> None:

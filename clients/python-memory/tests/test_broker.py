@@ -124,44 +124,83 @@ def test_joins_survives_and_rejoins(
     eventually("it ends", lambda: [shown["name"] for shown in listing(directory)] == ["heavy"])
 
 
-def test_owes_and_gives_back(broker: Start, opened: Open, sleepers: Callable[[], int]) -> None:
+HOLDER = """
+import sys
+blocks = []
+for line in sys.stdin:
+    count = int(line)
+    if count > 0:
+        blocks += [bytearray(b"x") * (1 << 20) for _ in range(count)]
+    else:
+        del blocks[count:]
+    print(len(blocks), flush=True)
+"""
+
+
+class Holder:
+    """A process that holds as many blocks of 1 MiB as it is told to."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", HOLDER]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
+        self.holds = 0
+
+    def change(self, count: int) -> None:
+        """Takes blocks, or gives them back if `count` is negative."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        self.holds = int(self._process.stdout.readline())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def holders() -> Iterator[list[Holder]]:
+    """Two such processes, of which none descends from the other."""
+    both = [Holder(), Holder()]
+    yield both
+    for holder in both:
+        holder.end()
+
+
+def test_owes_and_gives_back(broker: Start, opened: Open, holders: list[Holder]) -> None:
     broker()
-    cache = opened("cache")
-    blocks: list[bytearray] = []
+    holder, neighbour = holders
+    cache = opened("cache", pid=holder.pid)
 
     def fill() -> bool:
         now = cache.wait(0.02).reading
-        if now.owed == 0 and now.uses + 2 * MIB < now.limit:
-            blocks.append(bytearray(os.urandom(1024) * 1024))
-        return now.uses > 150 * MIB
+        if now.owed == 0 and now.uses + 4 * MIB < now.limit:
+            holder.change(2)
+        return holder.holds > 150
 
     eventually("the cache is full", fill)
-    # A neighbour takes memory.
-    neighbour = [sys.executable, "-c", "b = bytearray(120 << 20)\nimport time\ntime.sleep(600)"]
-    process = subprocess.Popen(neighbour)
-    try:
-        other = opened("other", pid=process.pid, weight=300)
-        other.report(demand=200 * MIB, floor=120 * MIB)
-        await_event(other, EventKind.JOINED)
-        owing = await_event(cache, EventKind.OWED).reading
-        assert owing.owed > 0
-        assert owing.deadline > time.monotonic_ns() - 60_000_000_000
+    other = opened("other", pid=neighbour.pid, weight=300)
+    other.report(demand=200 * MIB)
+    owing = await_event(cache, EventKind.OWED).reading
+    assert owing.owed > 0
+    assert owing.deadline > 0
 
-        def pay() -> bool:
-            owed = cache.read().owed
-            count = min(-(-owed // MIB), len(blocks))
-            if count:
-                del blocks[-count:]
-                cache.released(count * MIB)
-            time.sleep(0.02)
-            return cache.read().owed == 0 and cache.wait(0).kind is not EventKind.OWED
+    def pay() -> bool:
+        count = min(-(-cache.read().owed // MIB), holder.holds)
+        if count:
+            holder.change(-count)
+            cache.released(count * MIB)
+        now = other.wait(0.02).reading
+        if now.uses + 4 * MIB < now.limit:
+            neighbour.change(2)
+        return neighbour.holds > 120
 
-        eventually("the debt is paid", pay)
-        assert cache.read().limit < 150 * MIB
-    finally:
-        process.kill()
-        process.wait()
-    eventually("the memory of the neighbour comes back", lambda: cache.limit > 150 * MIB)
+    eventually("the neighbour gets its part", pay)
+    eventually("the debt is paid", lambda: pay() and cache.read().owed == 0)
+    assert 0 < cache.limit < 150 * MIB
+    other.close()
+    eventually("the memory comes back", lambda: cache.limit > 150 * MIB)
 
 
 def test_children_share_what_their_parent_gets(
