@@ -44,7 +44,14 @@ class Script(enum.Enum):
 
 def numbers(limit: int, **more: int) -> dict[str, int]:
     """Numbers around a limit."""
-    fields = {"available": limit * 2, "owed": 0, "deadline": 0, "uses": limit // 2, "share": limit, "level": 0}
+    fields = {
+        "available": limit * 2,
+        "owed": 0,
+        "deadline": 0,
+        "uses": limit // 2,
+        "share": limit,
+        "level": 0,
+    }
     return {"limit": limit, **fields, **more}
 
 
@@ -269,7 +276,9 @@ class Fake:
         shown = []
         for number, page in self.pages.items():
             asked = page.asked
-            shown.append({"id": number, "kind": asked["kind"], "name": asked["name"], "pid": asked.get("pid")})
+            shown.append(
+                {"id": number, "kind": asked["kind"], "name": asked["name"], "pid": asked.get("pid")}
+            )
             shown[-1]["adapter"] = asked.get("adapter")
         return shown
 

@@ -43,7 +43,7 @@ def test_the_loop_goes_on_while_nothing_happens(opened: Open) -> None:
 
     async def idle() -> None:
         events = principal.events()
-        with pytest.raises(asyncio.TimeoutError):
+        with pytest.raises(asyncio.TimeoutError):  # noqa: PT012
             while True:
                 await asyncio.wait_for(events.__anext__(), 0.2)
         await events.aclose()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,7 +88,9 @@ def test_joins_survives_and_rejoins(
     def shares() -> tuple[int, int]:
         return light.read().share, heavy.read().share
 
-    eventually("shares are by weight", lambda: shares()[0] > 0 and abs(shares()[0] * 3 - shares()[1]) <= 12288)
+    eventually(
+        "shares are by weight", lambda: shares()[0] > 0 and abs(shares()[0] * 3 - shares()[1]) <= 12288
+    )
 
     def total() -> int:
         while True:
@@ -235,7 +236,20 @@ with plimsoll_memory.Principal("library", from_environment=True, adapter=None) a
     print(own.id, own.limit > 0)
 """
     socket = f"{directory}/broker.sock"
-    command = [plimsoll, "run", "--socket", socket, "-n", "outer", "-w", "40", "--", sys.executable, "-c", code]
+    command = [
+        plimsoll,
+        "run",
+        "--socket",
+        socket,
+        "-n",
+        "outer",
+        "-w",
+        "40",
+        "--",
+        sys.executable,
+        "-c",
+        code,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
     assert done.returncode == 0, done.stderr
     number, again = done.stdout.splitlines()

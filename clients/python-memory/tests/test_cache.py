@@ -75,7 +75,9 @@ def test_gives_back_what_is_owed_in_steps(cache: Cache, fake: Fake) -> None:
         cache[key] = bytes(BLOCK)
     deadline = time.monotonic_ns() + 60_000_000_000
     sensed = time.monotonic_ns()
-    fake.publish(1, numbers(80 * MIB, uses=100 * MIB, owed=20 * MIB, deadline=deadline, level=1, sensed=sensed))
+    fake.publish(
+        1, numbers(80 * MIB, uses=100 * MIB, owed=20 * MIB, deadline=deadline, level=1, sensed=sensed)
+    )
 
     def told() -> list[int]:
         return [call["bytes"] for call in fake.told("Released")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from conftest import await_event, eventually, fds
 from fake import MIB, Fake, Script, numbers
 
-from plimsoll_memory import EventKind, Principal, PlimsollError
+from plimsoll_memory import EventKind, PlimsollError, Principal
 
 SECONDS = float(os.environ.get("PLIMSOLL_CHAOS_SECONDS", "5"))
 
@@ -31,17 +32,15 @@ def disturb(fake: Fake, principal: Principal, chance: random.Random) -> None:
     elif act == 2 and number is not None:
         fake.flood(number, chance.choice([b"\0" * 4096, b"{}\0" * 4096, b"\xff" * (1 << 20)]))
     elif act == 3 and number is not None:
-        try:
+        with contextlib.suppress(OSError):
             os.truncate(fake.page(number), chance.randrange(200))
-        except OSError:
-            pass
     else:
         fake.script = Script.GOOD
-        new = numbers(chance.randrange(200) * MIB, owed=chance.randrange(3) * MIB, deadline=chance.randrange(9))
-        try:
+        new = numbers(
+            chance.randrange(200) * MIB, owed=chance.randrange(3) * MIB, deadline=chance.randrange(9)
+        )
+        with contextlib.suppress(KeyError):
             fake.publish(number or 0, new)
-        except KeyError:
-            pass
 
 
 def use(principal: Principal, chance: random.Random) -> None:
@@ -52,15 +51,13 @@ def use(principal: Principal, chance: random.Random) -> None:
     if event.kind is EventKind.OWED:
         principal.released(event.reading.owed)
     principal.report(demand=chance.randrange(1 << 30))
-    try:
+    with contextlib.suppress(PlimsollError):
         principal.set(weight=chance.randrange(1, 100))
-    except PlimsollError:
-        pass
 
 
 def test_nothing_leaks_while_the_broker_does_anything(brokers: Callable[..., Fake]) -> None:
     seed = random.randrange(1 << 32)
-    print("seed", seed)
+    print("seed", seed)  # noqa: T201
     chance = random.Random(seed)
     fake = brokers()
     fake.delay = 0.05

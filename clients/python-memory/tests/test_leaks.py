@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -28,9 +29,7 @@ def test_failed_joins_leave_nothing_behind(brokers: Callable[..., Fake]) -> None
     for script in (Script.GARBAGE, Script.REFUSES, Script.LIES, Script.TRUNCATED, Script.QUEUE_PAGE):
         fake = brokers(script)
         for _ in range(10):
-            try:
+            with contextlib.suppress(PlimsollError):
                 Principal("leaks", socket=fake.socket, timeout=0.2).close()
-            except PlimsollError:
-                pass
         fake.kill()
     eventually("all descriptors are closed", lambda: fds() <= before)

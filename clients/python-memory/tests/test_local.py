@@ -93,7 +93,8 @@ SReclaimable:     40 kB
 
 
 def test_memory_of_a_group_that_can_be_dropped() -> None:
-    v2 = b"anon 100\nshmem 50\nfile_dirty 10\ninactive_file 60\ninactive_anon 120\nactive_anon 60\nswapcached 99\n"
+    v2 = b"anon 100\nshmem 50\nfile_dirty 10\ninactive_file 60\nswapcached 99\n"
+    v2 += b"inactive_anon 120\nactive_anon 60\n"
     assert _cgroup.droppable(v2, 2, True) == 50 + 30
     v1 = b"rss 1\ninactive_file 5\ntotal_rss 100\ntotal_inactive_file 60\ntotal_dirty 80\n"
     assert _cgroup.droppable(v1, 1, True) == 0
@@ -155,4 +156,3 @@ def test_this_process_is_in_some_domain() -> None:
 def test_parents() -> None:
     assert _kernel.parent_of(os.getpid()) == os.getppid()
     assert _kernel.parent_of((1 << 31) - 1) is None
-

@@ -225,9 +225,7 @@ def test_a_process_that_is_a_principal_already_is_found(brokers: Brokers, opened
     assert fake.registered[0]["weight"] == 7
 
 
-def test_the_environment_names_a_principal(
-    fake: Fake, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_a_principal(fake: Fake, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = opened("owner", pid=os.getppid())
     assert owner.id == 1
     monkeypatch.setenv("PLIMSOLL_SOCKET", fake.socket)

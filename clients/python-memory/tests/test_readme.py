@@ -17,7 +17,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 def test_the_quick_start_has_ten_lines() -> None:
-    assert len([line for line in PROGRAMS[0].splitlines() if line]) == 10
+    assert len(PROGRAMS[0].splitlines()) == 10
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -165,7 +165,11 @@ def test_who_has_more_rights_than_who_started_it_believes_no_variable() -> None:
 
         def believed() -> str:
             done = subprocess.run(
-                [*command, str(python), "-c", code], env=variables, capture_output=True, text=True, timeout=SOON
+                [*command, str(python), "-c", code],
+                env=variables,
+                capture_output=True,
+                text=True,
+                timeout=SOON,
             )
             return done.stdout.strip() or done.stderr
 

@@ -38,13 +38,17 @@ def test_pages_read_as_the_vectors_say(case: dict[str, Any], tmp_path: Path) -> 
         found: object = "not a page"
     else:
         reading = content.reading
-        found = "no numbers" if reading is None else {
-            "id": content.id,
-            "numbers": numbers_of(reading),
-            "heartbeat": reading.heartbeat,
-            "generation": reading.generation,
-            "stale": _page.is_stale(reading.heartbeat, case["now"]),
-        }
+        found = (
+            "no numbers"
+            if reading is None
+            else {
+                "id": content.id,
+                "numbers": numbers_of(reading),
+                "heartbeat": reading.heartbeat,
+                "generation": reading.generation,
+                "stale": _page.is_stale(reading.heartbeat, case["now"]),
+            }
+        )
     assert found == case["expect"]
     if isinstance(found, dict):
         # An open page reads the same.

@@ -1,8 +1,8 @@
 """How much memory this program may use now, as Plimsoll's broker gives it by weight and priority.
 
 A program opens a `Principal` and reads at any time how much memory it may use now. It waits for changes where
-that suits it, gives back what it owes, and reports that it did. If no broker runs, or the broker dies, the numbers
-come from local sensing. Every wait for a broker is bounded, and reading cannot fail.
+that suits it, gives back what it owes, and reports that it did. If no broker runs, or the broker dies, the
+numbers come from local sensing. Every wait for a broker is bounded, and reading cannot fail.
 
     from plimsoll_memory import EventKind, Principal
 
@@ -14,8 +14,8 @@ come from local sensing. Every wait for a broker is bounded, and reading cannot 
 
 All sizes are bytes. Times are nanoseconds of `time.monotonic_ns()` unless a name says otherwise.
 
-Loading the package does nothing. An open principal has one thread (with all signals blocked but faults), and a few
-descriptors (five while it is joined), which are closed on exec.
+Loading the package does nothing. An open principal has one thread (with all signals blocked but faults), and
+a few descriptors (five while it is joined), which are closed on exec.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class Found(NamedTuple):
 def join(wish: Wish, was_joined: bool, is_expected: bool) -> Joined:
     """Joins the first broker that answers.
 
-    `was_joined`: the principal was joined to a broker before. `is_expected`: another process had registered its
-    process, and is expected to do so again.
+    `was_joined`: the principal was joined to a broker before. `is_expected`: another process had registered
+    its process, and is expected to do so again.
 
     Raises:
         PlimsollError: No broker answers, or the one that answers refuses.
@@ -184,8 +184,8 @@ def _number_of(parent: Shared | None) -> int | None:
 def _await_process(control: Connection, number: int) -> None:
     """Waits until the principal has its process.
 
-    `plimsoll run` tells the broker the process only after the start, and a program that registered before that
-    would become a second principal.
+    `plimsoll run` tells the broker the process only after the start, and a program that registered before
+    that would become a second principal.
     """
     deadline = time.monotonic() + LOOKS_FOR
     while time.monotonic() < deadline:
@@ -243,9 +243,7 @@ def _find(control: Connection, wish: Wish, generations: int) -> Found:
             page = found.get("page")
             return Found(number, page if isinstance(page, str) else control.place.page_of(number), True)
         pid = parent_of(pid)
-    raise RefusedError(
-        NO_SUCH_PRINCIPAL, "no principal holds this process yet; `plimsoll ps` lists them"
-    )
+    raise RefusedError(NO_SUCH_PRINCIPAL, "no principal holds this process yet; `plimsoll ps` lists them")
 
 
 def _list(control: Connection) -> list[dict[str, Any]]:

@@ -59,10 +59,10 @@ def pairs(text: bytes) -> dict[bytes, int]:
 
 
 def machine(text: bytes) -> tuple[int, int]:
-    """The machine's memory by `/proc/meminfo`: all of it, and the part in use that cannot be dropped for free.
+    """The machine's memory by `/proc/meminfo`: all, and the part in use that cannot be dropped for free.
 
-    Free are unused pages, clean inactive file pages, the swap cache, and half of the reclaimable slabs. In use
-    is never less than the kernel's own estimate says. Raises ValueError if the text has no total.
+    Free are unused pages, clean inactive file pages, the swap cache, and half of the reclaimable slabs. In
+    use is never less than the kernel's own estimate says. Raises ValueError if the text has no total.
     """
     info = pairs(text)
     total = info.get(b"MemTotal", 0)

@@ -1,7 +1,7 @@
 """The availability page: a small file per principal, which only the broker writes.
 
-The page is read by `os.pread` and not mapped: a mapping of a truncated file raises SIGBUS, which Python cannot
-catch, and Python has no memory fence to read a mapping in order.
+The page is read by `os.pread` and not mapped: a mapping of a truncated file raises SIGBUS, which Python
+cannot catch, and Python has no memory fence to read a mapping in order.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ def parse(data: bytes, source: Source = Source.BROKER) -> Content:
         ValueError: It is no page of this version.
     """
     if len(data) < END or data[:8] != MAGIC:
-        raise ValueError(
-            "it does not begin with PLIMSOLL: it is no availability page, or it was truncated"
-        )
+        raise ValueError("it does not begin with PLIMSOLL: it is no availability page, or it was truncated")
     version, size = struct.unpack_from("<II", data, 8)
     if version != VERSION:
         raise ValueError(
@@ -103,7 +101,8 @@ class Page:
             raise PageError(f"{path!r} is not usable as an availability page: {error}") from error
         if found != principal:
             raise PageError(
-                f"cannot use the availability page {path}: it belongs to principal {found}, not to {principal}"
+                f"cannot use the availability page {path}: "
+                f"it belongs to principal {found}, not to {principal}"
             )
 
     def __del__(self) -> None:

@@ -32,8 +32,8 @@ CLOSING = 5.0
 class Principal:
     """This program, as the broker knows it; with one thread that keeps its numbers current.
 
-    Any thread may read, wait and report. No method may be called from a signal handler. After a fork the child
-    may only read: there, reports are dropped, and what waits or changes raises ForkedError.
+    Any thread may read, wait and report. No method may be called from a signal handler. After a fork the
+    child may only read: there, reports are dropped, and what waits or changes raises ForkedError.
 
     Under ``plimsoll run`` the process is a principal already. That one is used, and keeps its name, weight,
     priority and maximum.
@@ -63,14 +63,14 @@ class Principal:
             priority: -100 to 100; 0 if absent. A higher class is served first.
             maximum: The most that it and its children together may ever use, bytes; 1 MiB at least. No bound
                 if absent.
-            adapter: Who steers the program: ``self`` if it adapts by itself. None for a passive program, which
-                is never asked to give memory back.
+            adapter: Who steers the program: ``self`` if it adapts by itself. None for a passive program,
+                which is never asked to give memory back.
             pid: The process, as the broker numbers it; the caller's own if absent.
             socket: Path of the broker's socket. The usual places if absent.
             alone: Uses no broker, only local sensing.
-            from_environment: For code in a process that is not the program itself: uses the principal that the
-                environment names (``PLIMSOLL_ID``, ``PLIMSOLL_PAGE``). Without such an environment nothing
-                changes.
+            from_environment: For code in a process that is not the program itself: uses the principal that
+                the environment names (``PLIMSOLL_ID``, ``PLIMSOLL_PAGE``). Without such an environment
+                nothing changes.
             timeout: How long each wait for the broker may take, s.
 
         Raises:
@@ -127,7 +127,7 @@ class Principal:
         pid: int | None = None,
         group: bool = False,
     ) -> Principal:
-        """Registers a child, which shares what this principal gets. It rejoins with it when a broker comes back.
+        """Registers a child, which shares what this principal gets, and rejoins with it.
 
         Args:
             name: 1 to 64 bytes of printable text.
@@ -139,7 +139,8 @@ class Principal:
             group: It has no process and is only a parent of others.
 
         Raises:
-            ValueError, RefusedError, ProtocolError, ResourceError, ForkedError: As when a principal is opened.
+            ValueError, RefusedError, ProtocolError, ResourceError, ForkedError: As when a principal is
+            opened.
         """
         self._check_process()
         wish = self._shared.wish
@@ -192,8 +193,8 @@ class Principal:
     def wait(self, timeout: float | None = None) -> Event:
         """Waits for the next event, for `timeout` seconds at most (for ever if absent).
 
-        A principal has one stream of events: if several threads or tasks wait, each event goes to one of them.
-        Changes that come faster are merged; the last numbers are always told.
+        A principal has one stream of events: if several threads or tasks wait, each event goes to one of
+        them. Changes that come faster are merged; the last numbers are always told.
 
         Returns:
             The event; its kind is TIMEOUT if nothing happened, or the principal was interrupted or closed.
@@ -288,8 +289,8 @@ class Principal:
     def released(self, size: int) -> None:
         """Reports that the program has given `size` bytes back. Does not wait.
 
-        Call it after the memory was freed, with the bytes that really were: from then on they are not owed any
-        more. If the broker then finds the memory still in use, it is owed again.
+        Call it after the memory was freed, with the bytes that really were: from then on they are not owed
+        any more. If the broker then finds the memory still in use, it is owed again.
 
         Raises:
             ValueError: `size` is negative, or has more than 64 bits.

@@ -87,7 +87,8 @@ class Place(NamedTuple):
         _, uid, _ = credentials.unpack(raw)
         if uid not in (self.owner, 0):
             raise UntrustedError(
-                f"{self.path} is not to be trusted: user {uid} listens there; remove it or set PLIMSOLL_SOCKET"
+                f"{self.path} is not to be trusted: user {uid} listens there; "
+                "remove it or set PLIMSOLL_SOCKET"
             )
 
 
@@ -102,8 +103,8 @@ def _is_open(directory: str) -> bool:
 def candidates(variables: Mapping[str, str], uid: int) -> list[Place]:
     """The places, in the order to try them.
 
-    Only `PLIMSOLL_SOCKET` if it is set; else the user's broker, then the system's. `~/.cache/plimsoll` is where
-    the user's broker is if another user took its place in `/tmp` before.
+    Only `PLIMSOLL_SOCKET` if it is set; else the user's broker, then the system's. `~/.cache/plimsoll` is
+    where the user's broker is if another user took its place in `/tmp` before.
     """
     if variables.get("PLIMSOLL_SOCKET"):
         return [Place(variables["PLIMSOLL_SOCKET"])]

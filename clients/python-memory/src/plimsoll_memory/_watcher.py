@@ -26,9 +26,9 @@ FIRST_PAUSE = 0.05
 LAST_PAUSE = 5.0
 """The longest such pause, s."""
 FINDS = 6
-"""After a broker is gone: how often to look for a principal that another process registered, before the program
-registers by itself. With the pauses this takes some seconds, in which `plimsoll run` rejoins and brings weight
-and name back."""
+"""After a broker is gone: how often to look for a principal that another process registered, before the
+program registers by itself. With the pauses this takes some seconds, in which `plimsoll run` rejoins and
+brings weight and name back."""
 
 
 @dataclass

@@ -22,7 +22,9 @@ U64 = (1 << 64) - 1
 
 LEVELS = {"normal": Level.NORMAL, "warning": Level.WARNING, "critical": Level.CRITICAL}
 # Marks that change the direction or the line on a terminal.
-TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+TURNING = frozenset(
+    "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+)
 
 
 class Reply(NamedTuple):

@@ -7,8 +7,8 @@
     cache = AdaptiveCache(principal)
     cache["key"] = b"value"
 
-It gives back what is owed, in steps before the deadline; it grows only while the program uses less than its limit;
-and it reports how much it could make use of.
+It gives back what is owed, in steps before the deadline; it grows only while the program uses less than its
+limit; and it reports how much it could make use of.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ STEPS = 8
 LEAST_STEP = MIB
 """The smallest step, bytes."""
 HEADROOM = 16 * MIB
-"""The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may grow."""
+"""The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may
+grow."""
+
+
+_MISSING = object()
 
 
 def _no_trim(_pad: int) -> int:
@@ -61,8 +65,9 @@ def _find_trim() -> Callable[[int], int]:
 class AdaptiveCache(MutableMapping[K, V]):
     """A mapping that may forget its entries at any time. Any thread may use it.
 
-    It works with the decorators of `cachetools`, too: ``@cachetools.cached(cache)``. A value for which there is no
-    memory is not kept. After a fork, the child's copy keeps to the limit but gives nothing back by itself.
+    It works with the decorators of `cachetools`, too: ``@cachetools.cached(cache)``. A value for which there
+    is no memory is not kept. After a fork, the child's copy keeps to the limit but gives nothing back by
+    itself.
     """
 
     def __init__(
@@ -78,10 +83,10 @@ class AdaptiveCache(MutableMapping[K, V]):
         Args:
             principal: Whose memory it uses. The cache takes its events.
             maxsize: The most that it may ever hold, bytes.
-            getsizeof: The bytes of a value. `sys.getsizeof` does not count what a value refers to: give a function
-                of your own for values that consist of many objects.
-            policy: Which entry goes first: a class of `cachetools`, or a function that makes one. It is called
-                with the largest size and `getsizeof`, for example
+            getsizeof: The bytes of a value. `sys.getsizeof` does not count what a value refers to: give a
+                function of your own for values that consist of many objects.
+            policy: Which entry goes first: a class of `cachetools`, or a function that makes one. It is
+                called with the largest size and `getsizeof`, for example
                 ``functools.partial(cachetools.TTLCache, ttl=60)``.
 
         Raises:
@@ -100,7 +105,7 @@ class AdaptiveCache(MutableMapping[K, V]):
         """Bytes that were dropped or refused of late because memory was short."""
         self._reported = 0
         self._reaction_ms: int | None = None
-        _track(self)
+        _track(self._lock)
         self._adaptive = Adaptive(principal, self._give_back)
 
     @property
@@ -169,6 +174,24 @@ class AdaptiveCache(MutableMapping[K, V]):
         with self._lock:
             return len(self._cache)
 
+    # Those of the base class take several steps, between which an entry may go.
+
+    def pop(self, key: K, default: Any = _MISSING) -> Any:
+        """Forgets an entry and returns its value, or `default`. Raises KeyError if there is neither."""
+        with self._lock:
+            return super().pop(key) if default is _MISSING else super().pop(key, default)
+
+    def popitem(self) -> tuple[K, V]:
+        """Forgets the entry that would go first. Raises KeyError if there is none."""
+        with self._lock:
+            item: tuple[K, V] = self._cache.popitem()
+            return item
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        """The value; if there is none, keeps `default` if there is memory for it, and returns that."""
+        with self._lock:
+            return super().setdefault(key, default)
+
     def clear(self) -> None:
         """Forgets all."""
         with self._lock:
@@ -231,24 +254,24 @@ class AdaptiveCache(MutableMapping[K, V]):
         self._principal.report(demand=int(beside + wanted), reaction_ms=self._reaction_ms)
 
 
-_all: weakref.WeakSet[AdaptiveCache[Any, Any]] = weakref.WeakSet()
+_locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 _held: list[threading.RLock] = []
 _is_tracking = False
 
 
-def _track(cache: AdaptiveCache[Any, Any]) -> None:
-    """Has the cache at rest while the process forks, so that the child's copy is whole."""
+def _track(lock: threading.RLock) -> None:
+    """Has a cache at rest while the process forks, so that the child's copy is whole."""
     global _is_tracking
-    _all.add(cache)
+    _locks.add(lock)
     if not _is_tracking:
         _is_tracking = True
         os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _hold() -> None:
-    for cache in list(_all):
-        cache._lock.acquire()
-        _held.append(cache._lock)
+    for lock in list(_locks):
+        lock.acquire()
+        _held.append(lock)
 
 
 def _let_go() -> None:

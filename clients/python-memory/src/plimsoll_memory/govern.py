@@ -6,8 +6,8 @@ that never goes back.
 
 A limit is for a process and its *family* together: its descendants, unless they are principals of their own.
 The broker counts all of them; a process knows only its own use. So the family's use is the difference. The
-broker's count is older, and differs while this process grows or shrinks, or forks a child that is gone a moment
-later. Therefore the least difference of the last looks is taken.
+broker's count is older, and differs while this process grows or shrinks, or forks a child that is gone a
+moment later. Therefore the least difference of the last looks is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ U64 = (1 << 64) - 1
 MOST_UNUSED = 24 * MIB
 """Most memory that is left unused below a limit."""
 MOST_RELEASED = 32 * MIB
-"""How far a release goes at most below the threshold: what is released beyond that is filled again at once."""
+"""How far a release goes at most below the threshold: what is released beyond that is filled again at
+once."""
 WINDOW = 8
 """Looks over which the memory beside the heap is taken as the most, and the family's as the least."""
 REPORT_EVERY = SECOND
@@ -35,14 +36,16 @@ MEASURE_OVER = 20 * MILLISECOND
 RESTS = 4
 """After a release, the next waits for this many times what it took."""
 FIRST_PAUSE = 500 * MILLISECOND
-"""While memory is owed, a release that did not help is repeated after this pause, and then after ever longer ones:
-live data that exceed the limit are collected in vain."""
+"""While memory is owed, a release that did not help is repeated after this pause, and then after ever longer
+ones: live data that exceed the limit are collected in vain."""
 LONGEST_PAUSE = 30 * SECOND
 """The longest such pause."""
 FELL_PART = 32
-"""A limit that fell by more than one part in this many since the last release is reason for another at once."""
+"""A limit that fell by more than one part in this many since the last release is reason for another at
+once."""
 TOLERATED_PART = 4
-"""While nothing is owed, the use may exceed the threshold by one part in this many of the bytes left above it."""
+"""While nothing is owed, the use may exceed the threshold by one part in this many of the bytes left above
+it."""
 
 
 class Granted(NamedTuple):
@@ -66,7 +69,8 @@ class Own(NamedTuple):
     needs: int
     """The smallest heap with which the program can go on."""
     guard: int
-    """The bytes that the program has to be able to allocate between two collections, however small its heap is."""
+    """The bytes that the program has to be able to allocate between two collections, however small its heap
+    is."""
 
 
 class Report(NamedTuple):
