@@ -41,6 +41,8 @@ STEPS = 8
 """A debt is paid in about as many steps, so that whoever uses the cache waits for one step at most."""
 LEAST_STEP = MIB
 """The smallest step, bytes."""
+TRIM_PART = 32
+"""Dropped memory goes to the kernel when it is more than one part in this many of what the cache holds."""
 HEADROOM = 16 * MIB
 """The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may
 grow."""
@@ -101,6 +103,10 @@ class AdaptiveCache(MutableMapping[K, V]):
         """The time of the reading after which `_grown` counts."""
         self._grown = 0
         """Bytes that were taken since, which that reading does not show."""
+        self._paid = 0
+        """When memory was given back last, ns."""
+        self._untrimmed = 0
+        """Bytes that were dropped, and that the allocator may still keep."""
         self._lacked = 0
         """Bytes that were dropped or refused of late because memory was short."""
         self._reported = 0
@@ -146,13 +152,15 @@ class AdaptiveCache(MutableMapping[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         """Keeps the value if there is memory for it, and drops others where that makes room."""
         size = self._charge(value)
+        now = self._principal.read()
         with self._lock:
             self._cache.pop(key, None)
-            if size <= self._cache.maxsize and self._make_room(size):
-                before = self._cache.currsize
+            if size <= self._cache.maxsize and self._make_room(size, now):
                 self._cache[key] = value
-                self._grown = max(self._grown + self._cache.currsize - before, 0)
-        self._report(self._principal.read())
+                self._grown += size
+            if self._untrimmed > max(self._cache.currsize // TRIM_PART, LEAST_STEP):
+                self._give_to_kernel()
+        self._report(now)
 
     def __delitem__(self, key: K) -> None:
         """Forgets an entry. Raises KeyError if it is not there."""
@@ -196,22 +204,22 @@ class AdaptiveCache(MutableMapping[K, V]):
         """Forgets all."""
         with self._lock:
             self._cache.clear()
-        self._trim(0)
+        self._give_to_kernel()
 
     def _charge(self, value: V) -> int:
         return self._getsizeof(value) + ENTRY
 
-    def _make_room(self, size: int) -> bool:
+    def _make_room(self, size: int, now: Reading) -> bool:
         """Whether there is memory for `size` more bytes, after others were dropped for it if need be."""
-        now = self._principal.read()
         if now.sensed != self._as_of:
             self._as_of, self._grown = now.sensed, 0
-        lack = size - max(now.limit - now.uses - self._grown, 0)
+        # A reading that is older than the last payment does not tell what is left.
+        left = now.limit - now.uses - self._grown if now.sensed > self._paid else 0
+        lack = size - max(left, 0)
         if lack <= 0:
             return True
         freed = self._evict(lack) if lack <= self._cache.currsize else 0
         self._lacked += max(lack, freed)
-        self._grown -= freed
         return freed >= lack
 
     def _evict(self, size: int) -> int:
@@ -219,7 +227,14 @@ class AdaptiveCache(MutableMapping[K, V]):
         before = self._cache.currsize
         while len(self._cache) > 0 and before - self._cache.currsize < size:
             self._cache.popitem()
-        return int(before - self._cache.currsize)
+        freed = int(before - self._cache.currsize)
+        self._untrimmed += freed
+        return freed
+
+    def _give_to_kernel(self) -> None:
+        """Without this, glibc would keep what was dropped, and take other memory for what is new."""
+        self._untrimmed = 0
+        self._trim(0)
 
     def _give_back(self, now: Reading) -> None:
         """Pays what is owed, in steps, and reports each."""
@@ -232,8 +247,9 @@ class AdaptiveCache(MutableMapping[K, V]):
                 self._lacked += freed
             if freed == 0:
                 break
-            self._trim(0)
+            self._give_to_kernel()
             self._principal.released(freed)
+            self._paid = time.monotonic_ns()
             paid += freed
             now = self._principal.read()
         if paid > 0:
