@@ -109,6 +109,8 @@ class AdaptiveCache(MutableMapping[K, V]):
         """Bytes that were dropped, and that the allocator may still keep."""
         self._lacked = 0
         """Bytes that were dropped or refused of late because memory was short."""
+        self._wanted: float = 0
+        """The bytes that it could hold, as it reported last."""
         self._reported = 0
         self._reaction_ms: int | None = None
         _track(self._lock)
@@ -257,17 +259,21 @@ class AdaptiveCache(MutableMapping[K, V]):
         self._report(now)
 
     def _report(self, now: Reading) -> None:
-        """Tells what the program could make use of, once a second at most."""
+        """Tells what the program could make use of: once a second, and at once when that is much more."""
         with self._lock:
             time_now = time.monotonic_ns()
-            if time_now - self._reported < SECOND:
-                return
-            self._reported = time_now
+            is_due = time_now - self._reported >= SECOND
             holds = self._cache.currsize
-            wanted = min((holds + self._lacked) * 5 // 4 + HEADROOM, self._cache.maxsize)
-            self._lacked //= 2
-            beside = max(now.uses - holds, 0)
-        self._principal.report(demand=int(beside + wanted), reaction_ms=self._reaction_ms)
+            useful = holds + self._lacked
+            is_more = useful > self._wanted - HEADROOM // 2 and self._wanted < self._cache.maxsize
+            if not is_due and not is_more:
+                return
+            self._wanted = min(useful * 5 // 4 + HEADROOM, self._cache.maxsize)
+            if is_due:
+                self._reported = time_now
+                self._lacked //= 2
+            demand = max(now.uses - holds, 0) + self._wanted
+        self._principal.report(demand=int(demand), reaction_ms=self._reaction_ms)
 
 
 _locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
