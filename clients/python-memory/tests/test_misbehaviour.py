@@ -11,7 +11,7 @@ import pytest
 from conftest import SOON, await_event, eventually
 from fake import MIB, Fake, Script, numbers
 
-from plimsoll_memory import EventKind, Principal, ProtocolError, RefusedError, Source
+from plimsoll_memory import EventKind, Principal, ProtocolError, RefusedError, ResourceError, Source
 
 Open = Callable[..., Principal]
 Brokers = Callable[..., Fake]
@@ -210,6 +210,8 @@ def test_exhausted_descriptors_cost_nothing_but_the_page(brokers: Brokers, opene
         pass
     try:
         assert principal.read().limit == MIB_LIMIT
+        with pytest.raises(ResourceError, match="cannot make"):
+            opened("another")
         fake.script = Script.SILENT
         fake.flood(1, b"nonsense\0")
         await_event(principal, EventKind.BROKER_LOST)

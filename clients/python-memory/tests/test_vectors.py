@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import eventually
 
 from plimsoll_memory import RefusedError, _page, _wire
 from plimsoll_memory.govern import Governor, Granted, Own
@@ -76,6 +78,36 @@ def test_calls_are_written_as_the_vectors_say(case: dict[str, Any]) -> None:
     )
     assert written.endswith(b"\0")
     assert without_nulls(json.loads(written[:-1])) == without_nulls(given)
+
+
+def test_a_principal_sends_what_the_vectors_say(brokers: Any, opened: Any) -> None:
+    expected = {case.id: json.loads(case.values[0]["message"]) for case in cases("calls")}
+
+    def call(name: str) -> tuple[str, dict[str, Any]]:
+        return expected[name]["method"].rsplit(".", 1)[1], expected[name]["parameters"]
+
+    fake = brokers(first=7)
+    known = dict(call("what a collector knows")[1])
+    principal = opened("my-cache", weight=50, pid=4711)
+    principal.attach(4712)
+    del known["id"]
+    principal.report(**known)
+    principal.released(10485760)
+    principal.set(weight=200)
+    for name in (
+        "a program registers",
+        "a process that started later",
+        "what a collector knows",
+        "changes are told from now on",
+        "bytes were given back",
+        "another weight",
+    ):
+        eventually(name, functools.partial(lambda wanted: wanted in fake.calls, call(name)))
+    principal.close()
+    fake = brokers(first=3)
+    parent = opened("parent")
+    with parent.child("batch", group=True, priority=-10, maximum=1 << 30):
+        assert call("a group below another principal") in fake.calls
 
 
 @pytest.mark.parametrize("case", cases("replies"))

@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -82,16 +82,10 @@ class Principal:
         variables = environment()
         number = _number(variables.get("PLIMSOLL_ID"))
         page = variables.get("PLIMSOLL_PAGE")
-        if alone:
-            places = []
-        elif socket is not None:
-            places = [Place(os.fspath(socket))]
-        else:
-            places = candidates(variables, os.getuid())
         wish = Wish(
             name=_wire.check_name(name),
             pid=os.getpid() if pid is None else _wire.check_pid(pid),
-            places=places,
+            places=[] if alone else _places(socket, variables),
             timeout=timeout,
             adapter=None if adapter is None else _wire.check_adapter(adapter),
             existing=(number, page) if from_environment and number is not None and page else None,
@@ -389,6 +383,10 @@ class Principal:
     def _check_process(self) -> None:
         if self._shared.is_forked:
             raise ForkedError("a forked child may only read; open a principal of its own there")
+
+
+def _places(socket: str | os.PathLike[str] | None, variables: Mapping[str, str]) -> list[Place]:
+    return candidates(variables, os.getuid()) if socket is None else [Place(os.fspath(socket))]
 
 
 def _number(text: str | None) -> int | None:
