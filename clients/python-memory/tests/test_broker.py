@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -123,6 +124,17 @@ def test_joins_survives_and_rejoins(
     assert weights == {"light": 30, "heavy": 30}, "with what they were given last"
     light.close()
     eventually("it ends", lambda: [shown["name"] for shown in listing(directory)] == ["heavy"])
+
+
+def test_a_broker_that_is_stopped_for_a_while(broker: Start, opened: Open) -> None:
+    process = broker()
+    principal = opened("waits", timeout=0.5)
+    await_event(principal, EventKind.JOINED)
+    process.send_signal(signal.SIGSTOP)
+    assert await_event(principal, EventKind.BROKER_LOST).reading.source is Source.LOCAL
+    process.send_signal(signal.SIGCONT)
+    await_event(principal, EventKind.JOINED)
+    eventually("the numbers are the broker's", lambda: principal.read().source is Source.BROKER)
 
 
 HOLDER = """

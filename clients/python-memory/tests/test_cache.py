@@ -139,12 +139,12 @@ def test_any_policy_of_cachetools(fake: Fake, opened: Open, policy: Callable[...
 def test_the_decorators_of_cachetools(cache: Cache) -> None:
     calls = []
 
-    @cachetools.cached(cache)
     def work(number: int) -> bytes:
         calls.append(number)
         return bytes(number)
 
-    assert [len(work(number)) for number in (1, 2, 1, 2)] == [1, 2, 1, 2]
+    cached = cachetools.cached(cache)(work)
+    assert [len(cached(number)) for number in (1, 2, 1, 2)] == [1, 2, 1, 2]
     assert calls == [1, 2]
 
 
@@ -234,7 +234,10 @@ def test_two_caches_share_the_memory_of_a_real_broker(directory: str) -> None:
     socket = os.path.join(directory, "broker.sock")
     environment = {**os.environ, "PLIMSOLL_SOCKET": socket}
     command = [os.environ["PLIMSOLLD"], "--directory", directory, "--budget", "256M"]
-    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    processes: list[subprocess.Popen[str]] = []
+    processes.append(
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    )
     lines: dict[str, list[list[int]]] = {"one": [], "two": []}
 
     def follow(name: str) -> None:

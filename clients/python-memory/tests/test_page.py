@@ -34,7 +34,7 @@ def test_no_reading_is_torn_while_another_process_writes(tmp_path: Path) -> None
             writer.stdout.readline()
             page = Page(path, 7)
             eventually("something is published", page.read)
-            seen = set()
+            seen: set[int] = set()
             end = time.monotonic() + 2
             while time.monotonic() < end or (len(seen) < 10 and time.monotonic() < end + SOON):
                 now = page.read()

@@ -280,7 +280,7 @@ def test_caches_get_one_function(fake: Fake, opened: Open) -> None:
         eventually("it is told", lambda: (50 * MIB, 4 * MIB) in seen)
 
         def is_told() -> bool:
-            return sum(call["bytes"] for call in fake.told("Released")) >= 4 * MIB
+            return sum(int(call["bytes"]) for call in fake.told("Released")) >= 4 * MIB
 
         eventually("the broker is told what was let go", is_told)
 
