@@ -13,6 +13,7 @@ limit; and it reports how much it could make use of.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 
 import cachetools
 
+from plimsoll_memory._pending import as_of
 from plimsoll_memory._principal import Principal
 from plimsoll_memory._reading import Reading
 from plimsoll_memory.adaptive import Adaptive
@@ -46,8 +48,6 @@ TRIM_PART = 32
 HEADROOM = 16 * MIB
 """The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may
 grow."""
-
-
 _MISSING = object()
 
 
@@ -213,10 +213,11 @@ class AdaptiveCache(MutableMapping[K, V]):
 
     def _make_room(self, size: int, now: Reading) -> bool:
         """Whether there is memory for `size` more bytes, after others were dropped for it if need be."""
-        if now.sensed != self._as_of:
-            self._as_of, self._grown = now.sensed, 0
+        shown = as_of(now)
+        if shown != self._as_of:
+            self._as_of, self._grown = shown, 0
         # A reading that is older than the last payment does not tell what is left.
-        left = now.limit - now.uses - self._grown if now.sensed > self._paid else 0
+        left = now.limit - now.uses - self._grown if shown > self._paid else 0
         lack = size - max(left, 0)
         if lack <= 0:
             return True
@@ -227,8 +228,10 @@ class AdaptiveCache(MutableMapping[K, V]):
     def _evict(self, size: int) -> int:
         """Drops entries of at least `size` bytes, if there are as many. Returns the bytes."""
         before = self._cache.currsize
-        while len(self._cache) > 0 and before - self._cache.currsize < size:
-            self._cache.popitem()
+        # An empty cache raises KeyError. Where entries expire it may be empty at any time.
+        with contextlib.suppress(KeyError):
+            while before - self._cache.currsize < size:
+                self._cache.popitem()
         freed = int(before - self._cache.currsize)
         self._untrimmed += freed
         return freed
