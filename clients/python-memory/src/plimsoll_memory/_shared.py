@@ -38,7 +38,7 @@ class Waker:
 
     def __init__(self) -> None:
         """Makes it. Raises ResourceError when no descriptors are left."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_open = False
         try:
             self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -307,7 +307,7 @@ class Shared:
         self.changed = threading.Condition()
         self.calls = threading.RLock()
         self.listeners = []
-        self.waker._lock = threading.Lock()
+        self.waker._lock = threading.RLock()
         self.waker.close()
         for connection in (self.control, self.stream):
             if connection is not None:
