@@ -4,7 +4,7 @@
  * | module | is |
  * |---|---|
  * | `principal` | a principal: registered with a broker, or on its own |
- * | `watcher` | keeps a principal's numbers current |
+ * | `watcher`, `bond` | keeps a principal's numbers current; the principal at a broker |
  * | `events` | which event follows from two states, and those who wait |
  * | `join` | registers or finds the principal again, and subscribes |
  * | `connection`, `socket` | calls with deadlines; the places of a broker's socket |

@@ -6,14 +6,14 @@
  * @module
  */
 
-import { MILLISECOND, now, SECOND } from './clock.js';
+import { Bond } from './bond.js';
+import { MILLISECOND, now } from './clock.js';
 import { isAbsent, isRefusal, PlimsollError } from './errors.js';
 import { join } from './join.js';
 import { Local } from './local.js';
 import { reportParameters, setParameters } from './messages.js';
 import { NOTHING } from './numbers.js';
 import { Outbox } from './outbox.js';
-import { isStale, PageFile, STALE_AFTER } from './page.js';
 import { PendingReleases } from './pending-releases.js';
 
 /** How often the heartbeat is checked while joined. */
@@ -33,15 +33,6 @@ const FINDS = 6;
  * @typedef {import('./join.js').Wish} Wish
  * @typedef {import('./join.js').Joined} Joined
  * @typedef {import('./messages.js').Changed} Changed
- *
- * @typedef {object} Sight of a joined principal
- * @property {PageFile | null} file its page; null where that is of no use
- * @property {{ page: object, reading: Reading } | null} shown what the page said last
- * @property {boolean} isStale the page grew old, and the broker was asked whether it lives
- * @property {Changed} last the last change that the broker told of
- * @property {number} heard when the broker last gave a sign of life other than on the page, ns
- *
- * @typedef {Joined & Sight} Bond the principal at a broker
  */
 
 export class Watcher {
@@ -102,7 +93,7 @@ export class Watcher {
         throw error;
       }
       this.#wasJoined ||= isOlder;
-      this.#tell(this.#local.sense(now()));
+      this.#sense();
     }
     this.#arm();
   }
@@ -123,7 +114,7 @@ export class Watcher {
    * @returns {Reading}
    */
   read() {
-    return this.#pending.settle(this.#bond === null ? this.#state.reading : this.#readBond(this.#bond));
+    return this.#pending.settle(this.#bond?.read() ?? this.#state.reading);
   }
 
   /**
@@ -171,6 +162,7 @@ export class Watcher {
   close() {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    if (this.#bond !== null) this.#state.reading = { ...this.#bond.read(), source: 'stale' };
     this.#unbind();
     this.#local.rest();
   }
@@ -192,8 +184,9 @@ export class Watcher {
   #look() {
     if (this.#bond !== null) {
       this.#feelPulse(this.#bond);
+      this.#send();
     } else {
-      this.#tell(this.#local.sense(now()));
+      this.#sense();
       if (!this.#isJoining && now() >= this.#nextTry) this.#join().catch(() => {});
     }
     this.#arm();
@@ -213,39 +206,18 @@ export class Watcher {
   // Joined.
 
   /**
-   * @param {Bond} bond
-   * @returns {Reading}
-   */
-  #readBond(bond) {
-    const page = bond.file?.read() ?? null;
-    if (page === null) return readingOf(bond);
-    const source = bond.isStale || isStale(page, now()) ? 'stale' : 'broker';
-    if (bond.shown?.page !== page || bond.shown.reading.source !== source) {
-      const { id: _, ...numbers } = page;
-      bond.shown = { page, reading: Object.freeze({ ...numbers, source }) };
-    }
-    return bond.shown.reading;
-  }
-
-  /** @param {Bond} bond */
-  #takeOver(bond) {
-    if (bond.file?.isGone()) this.#openPage(bond);
-    this.#tell(readingOf(bond));
-  }
-
-  /**
-   * Opens the broker's page. If that fails, the numbers come from the connection.
+   * Takes the broker's last numbers over. If the page cannot be used, all numbers come from the connection.
    *
    * @param {Bond} bond
+   * @param {boolean} isNew
    */
-  #openPage(bond) {
-    bond.file?.close();
-    bond.file = null;
+  #takeOver(bond, isNew = false) {
     try {
-      bond.file = new PageFile(bond.page, bond.id);
+      if (isNew || bond.hasLostPage) bond.openPage();
     } catch (error) {
       this.#note(error);
     }
+    this.#tell(bond.told());
   }
 
   /** Sends what waits, one message after the other. */
@@ -269,32 +241,22 @@ export class Watcher {
   }
 
   /**
-   * Checks whether the broker lives. A broker that hangs keeps its connections, but its page grows old. A call
-   * tells whether the broker or only the page is dead.
+   * Checks whether the broker lives.
    *
    * @param {Bond} bond
    */
   async #feelPulse(bond) {
-    if (bond.file?.isGone()) this.#takeOver(bond);
-    const page = bond.file?.read() ?? null;
-    const isFresh = page === null ? now() - bond.heard < STALE_AFTER / 3 : !isStale(page, now());
-    if (isFresh || this.#isAsking) return;
+    if (bond.hasLostPage) this.#takeOver(bond);
+    if (bond.isFresh || this.#isAsking) return;
     this.#isAsking = true;
-    bond.isStale = bond.file !== null;
     try {
-      await bond.control.call('org.varlink.service.GetInfo');
+      await bond.ask();
+      if (bond === this.#bond) this.#takeOver(bond);
     } catch (error) {
       if (bond === this.#bond) this.#part(error);
     } finally {
       this.#isAsking = false;
     }
-    if (bond !== this.#bond) return;
-    // The broker lives but its page does not, so take the numbers from the connection from now on.
-    bond.file?.close();
-    bond.file = null;
-    bond.isStale = false;
-    bond.heard = now();
-    this.#tell(readingOf(bond));
   }
 
   /**
@@ -311,18 +273,21 @@ export class Watcher {
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#nextTry = now() + this.#pauseMs * MILLISECOND;
     this.#state = { ...this.#state, joined: false };
-    this.#tell(this.#local.sense(now()));
+    this.#sense();
     this.#arm();
   }
 
   #unbind() {
-    this.#bond?.control.close();
-    this.#bond?.stream.close();
-    this.#bond?.file?.close();
+    this.#bond?.close();
     this.#bond = null;
   }
 
   // Alone.
+
+  #sense() {
+    this.#local.setPid(this.wish.register.pid ?? null);
+    this.#tell(this.#local.sense(now()));
+  }
 
   /** @throws {PlimsollError} why there is no broker, or why it refused */
   async #join() {
@@ -356,8 +321,7 @@ export class Watcher {
    * @returns {Bond}
    */
   #bind(joined, last) {
-    /** @type {Bond} */
-    const bond = { ...joined, file: null, shown: null, isStale: false, last, heard: now() };
+    const bond = new Bond(joined, last);
     this.#bond = bond;
     if (this.#isClosed) {
       this.#unbind();
@@ -368,10 +332,9 @@ export class Watcher {
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#local.rest();
     this.lastError = null;
-    this.#openPage(bond);
     this.#outbox.startAnew();
     this.#state = { ...this.#state, joined: true, joins: this.#state.joins + 1 };
-    this.#tell(readingOf(bond));
+    this.#takeOver(bond, true);
     const part = (/** @type {unknown} */ error) => {
       if (bond === this.#bond) this.#part(error);
     };
@@ -390,8 +353,7 @@ export class Watcher {
    */
   #hear(bond, changed) {
     if (bond !== this.#bond) return;
-    bond.last = changed;
-    bond.heard = now();
+    bond.hear(changed);
     this.#takeOver(bond);
   }
 
@@ -409,14 +371,6 @@ export class Watcher {
       await this.call('io.plimsoll.Adapt', (id) => ({ id, adapter }));
     }
   }
-}
-
-/**
- * @param {Bond} bond
- * @returns {Reading}
- */
-function readingOf({ last, heard }) {
-  return Object.freeze({ ...last.numbers, source: 'broker', heartbeat: heard, generation: last.generation });
 }
 
 /**
