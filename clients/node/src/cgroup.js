@@ -188,7 +188,9 @@ function isVisible(/** @type {Mount} */ mount) {
   try {
     const descriptor = openSync(mount.point, 'r');
     try {
-      return pairs(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')).get('mnt_id') === Number(mount.id);
+      return (
+        pairs(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')).get('mnt_id') === Number(mount.id)
+      );
     } finally {
       closeSync(descriptor);
     }

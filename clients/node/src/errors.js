@@ -54,7 +54,13 @@ export function refused(name, message) {
   return new PlimsollError('PLIMSOLL_REFUSED', message, { errorName: `io.plimsoll.${name}` });
 }
 
-const ABSENT = ['PLIMSOLL_NO_BROKER', 'PLIMSOLL_SOCKET', 'PLIMSOLL_CLOSED', 'PLIMSOLL_TIMEOUT', 'PLIMSOLL_ALONE'];
+const ABSENT = [
+  'PLIMSOLL_NO_BROKER',
+  'PLIMSOLL_SOCKET',
+  'PLIMSOLL_CLOSED',
+  'PLIMSOLL_TIMEOUT',
+  'PLIMSOLL_ALONE',
+];
 
 /**
  * Whether there is no broker to talk to, as opposed to one that refuses.

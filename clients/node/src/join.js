@@ -174,7 +174,8 @@ async function steer(control, wish, id) {
       if (isAbsent(error)) throw error;
     }
   }
-  if (adapter !== undefined && own.adapter !== adapter) await control.call('io.plimsoll.Adapt', { id, adapter });
+  if (adapter !== undefined && own.adapter !== adapter)
+    await control.call('io.plimsoll.Adapt', { id, adapter });
 }
 
 /**

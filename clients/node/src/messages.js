@@ -260,6 +260,7 @@ export function readChanged(reply) {
 export function readListing(reply) {
   /** @type {Listed[]} */
   const listed = [];
+  /** @type {unknown[]} */
   const left = [reply.principals ?? []];
   for (let some = left.pop(); some !== undefined; some = left.pop()) {
     if (!Array.isArray(some)) throw protocolError('principals are no list');

@@ -35,7 +35,10 @@ test('joins, survives and rejoins', { skip: SKIP }, async (t) => {
 
   await broker.kill();
   for (const principal of both) await awaitEvent(principal, 'brokerLost');
-  assert.deepEqual(both.map((principal) => principal.read().source), ['local', 'local']);
+  assert.deepEqual(
+    both.map((principal) => principal.read().source),
+    ['local', 'local'],
+  );
   await broker.start();
   for (const principal of both) await awaitEvent(principal, 'joined');
   await eventually('with what they were given last', async () => {
@@ -63,7 +66,10 @@ test('children share what their parent gets', { skip: SKIP }, async (t) => {
     return one > 0 && Math.abs(other - one * 3) <= 4096 * 3;
   });
   const [{ children: below }] = await broker.list();
-  assert.deepEqual(below.map(({ weight }) => weight), [100, 300]);
+  assert.deepEqual(
+    below.map(({ weight }) => weight),
+    [100, 300],
+  );
   await broker.kill();
   for (const child of children) await awaitEvent(child, 'brokerLost');
   await broker.start();

@@ -69,7 +69,10 @@ test('keeps what it has to keep', async (t) => {
   fake.firstNumbers = numbers(200 * MIB, { uses: 100 * MIB, sensed: now() });
   const cache = await cacheFor(t, fake, { minSize: 30 * MIB });
   fill(cache, 40);
-  fake.publish(1, numbers(50 * MIB, { uses: 140 * MIB, owed: 90 * MIB, deadline: now() + 1e8, sensed: now() }));
+  fake.publish(
+    1,
+    numbers(50 * MIB, { uses: 140 * MIB, owed: 90 * MIB, deadline: now() + 1e8, sensed: now() }),
+  );
   await eventually('it is as small as it may be', () => cache.calculatedSize === 30 * MIB);
   fill(cache, 40);
   assert.equal(cache.calculatedSize, 30 * MIB);

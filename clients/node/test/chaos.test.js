@@ -12,14 +12,37 @@ import { Fake, numbers } from './support/fake.js';
 import { awaitEvent, descriptors, eventually, folder, MIB, openFor } from './support/helpers.js';
 
 const SECONDS = Number(process.env.PLIMSOLL_CHAOS_SECONDS ?? 5);
-const SCRIPTS = ['good', 'good', 'strict', 'silent', 'late', 'truncated', 'garbage', 'endless', 'refuses', 'noPage'];
-SCRIPTS.push('shortPage', 'wrongVersion', 'wrongId', 'wrongTypes', 'diesAfterRegister', 'chatty', 'pagesElsewhere');
+const SCRIPTS = [
+  'good',
+  'good',
+  'strict',
+  'silent',
+  'late',
+  'truncated',
+  'garbage',
+  'endless',
+  'refuses',
+  'noPage',
+];
+SCRIPTS.push(
+  'shortPage',
+  'wrongVersion',
+  'wrongId',
+  'wrongTypes',
+  'diesAfterRegister',
+  'chatty',
+  'pagesElsewhere',
+);
 
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
 
 const DEEDS = [
   (fake, id) => fake.publish(id, numbers(Math.floor(Math.random() * 2 ** 40), { sensed: now() })),
-  (fake, id) => fake.publish(id, numbers(MIB, { owed: MIB, deadline: now() + 1e8, level: pick(['warning', 'critical']) })),
+  (fake, id) =>
+    fake.publish(
+      id,
+      numbers(MIB, { owed: MIB, deadline: now() + 1e8, level: pick(['warning', 'critical']) }),
+    ),
   (fake, id) => fake.publishSilently(id, numbers(Math.floor(Math.random() * 2 ** 40))),
   (fake, id) => truncateSync(fake.page(id), pick([0, 50, 4096])),
   (fake) => fake.sendAll(pick(['\0', '{}\0', '{"parameters":{}', 'x'.repeat(100_000)])),
@@ -75,12 +98,17 @@ test('chaos', { timeout: (SECONDS + 120) * 1000 }, async (t) => {
 
   const half = seen.slice(Math.floor(seen.length / 2));
   const [first, last] = [half[0], half.at(-1)];
-  t.diagnostic(`resident ${first.resident / MIB} then ${last.resident / MIB} MiB; open ${first.open}, ${last.open}`);
+  t.diagnostic(
+    `resident ${first.resident / MIB} then ${last.resident / MIB} MiB; open ${first.open}, ${last.open}`,
+  );
   assert.ok(last.resident < first.resident + 64 * MIB, JSON.stringify(seen));
   const fake = await Fake.start(directory);
   t.after(() => fake.kill());
   clearInterval(reader);
-  await eventually('it joins a good broker', () => principal.read().source === 'broker' && principal.id !== null);
+  await eventually(
+    'it joins a good broker',
+    () => principal.read().source === 'broker' && principal.id !== null,
+  );
   principal.close();
   await awaitEvent(principal, 'timeout');
   await fake.kill();

@@ -43,7 +43,10 @@ test('never more than there is', () => {
     const told = JSON.stringify({ capacity, room, uses, bound, found });
     assert.ok(found.limit <= uses + room && found.limit <= bound, told);
     assert.ok(found.available <= uses + room && found.owed <= uses, told);
-    assert.ok(Object.values(found).every((value) => typeof value === 'string' || value >= 0), told);
+    assert.ok(
+      Object.values(found).every((value) => typeof value === 'string' || value >= 0),
+      told,
+    );
   }
 });
 
@@ -126,7 +129,10 @@ test('what is free of the machine is what the kernel says, or less', () => {
   const less = MEMINFO.replace(' 500 kB', ' 300 kB');
   assert.deepEqual(parseMeminfo(less), { capacity: 1000 * 1024, room: 300 * 1024 });
   assert.throws(() => parseMeminfo(''), /MemTotal/);
-  assert.deepEqual([...pairs('anon 4096\nVmSwap:\t  12 kB\nanon\n')], Object.entries({ anon: 4096, VmSwap: 12288 }));
+  assert.deepEqual(
+    [...pairs('anon 4096\nVmSwap:\t  12 kB\nanon\n')],
+    Object.entries({ anon: 4096, VmSwap: 12288 }),
+  );
 });
 
 const FIRST = '35 24 0:30 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n';
@@ -134,10 +140,13 @@ const SECOND = '36 24 0:31 / /sys/fs/cg\\040roup rw - cgroup2 none rw\n';
 
 test('groups are found under both versions', () => {
   const mounts = parseMounts(`1 0 8:1 / / rw - ext4 /dev/x rw\n${FIRST}${SECOND}`);
-  assert.deepEqual(mounts.map(({ version, point }) => [version, point]), [
-    [1, '/sys/fs/cgroup/memory'],
-    [2, '/sys/fs/cg roup'],
-  ]);
+  assert.deepEqual(
+    mounts.map(({ version, point }) => [version, point]),
+    [
+      [1, '/sys/fs/cgroup/memory'],
+      [2, '/sys/fs/cg roup'],
+    ],
+  );
   const at = (membership, list, hasMemory) => locate(membership, list, () => hasMemory);
   const both = '5:cpu:/no\n4:memory:/a/b (deleted)\n0::/c\n';
   const top = '/sys/fs/cgroup/memory';

@@ -5,7 +5,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { PlimsollError, Principal } from '../src/index.js';
 import { numbers } from './support/fake.js';
-import { awaitEvent, eventually, fakeFor, folder, MIB, numbersOf, openAt, openFor } from './support/helpers.js';
+import {
+  awaitEvent,
+  eventually,
+  fakeFor,
+  folder,
+  MIB,
+  numbersOf,
+  openAt,
+  openFor,
+} from './support/helpers.js';
 
 test('registers, reads and hears', async (t) => {
   const fake = await fakeFor(t);
@@ -94,19 +103,6 @@ test('an iterator ends by a signal, and one that is left leaves nothing', async 
     break;
   }
   assert.equal((await principal.events({ signal: AbortSignal.abort() }).next()).done, true);
-});
-
-test('a listener that throws is the program’s fault and not the broker’s', async (t) => {
-  const fake = await fakeFor(t);
-  const principal = await openAt(t, fake);
-  await awaitEvent(principal, 'joined');
-  const thrown = new Promise((resolve) => process.once('uncaughtException', resolve));
-  principal.once('changed', () => {
-    throw new Error('mine');
-  });
-  fake.publish(1, numbers(10 * MIB));
-  assert.equal((await thrown).message, 'mine');
-  assert.equal(principal.read().source, 'broker');
 });
 
 test('tells the broker what it is told', async (t) => {

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { Connection } from '../src/connection.js';
 import { isAbsent } from '../src/errors.js';
 import { now, Principal } from '../src/index.js';
+import { numbers } from './support/fake.js';
 import { Child, descriptors, eventually, fakeFor, folder, nodeChild, program } from './support/helpers.js';
 
 test('the clock is CLOCK_MONOTONIC', (t) => {
@@ -49,6 +50,15 @@ test('a program lives by its events if it says so', async (t) => {
   await child.line('event joined');
   await fake.kill();
   await child.line('event brokerLost');
+  assert.equal(await child.ended, 0, child.output);
+});
+
+test('a listener that throws is the program’s fault and not the broker’s', async (t) => {
+  const fake = await fakeFor(t);
+  const child = nodeChild(t, 'child.js', ['throws', fake.socket]);
+  assert.equal(await child.line('thrown '), 'mine');
+  fake.publish(1, numbers(7));
+  assert.equal(await child.line('changed '), 'broker null');
   assert.equal(await child.ended, 0, child.output);
 });
 

@@ -10,7 +10,7 @@ import { Broker, SKIP } from './support/real.js';
 
 test('the quick start runs', { skip: SKIP }, async (t) => {
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
-  const [, code] = /## Quick start[^]*?```js\n([^]*?)```/.exec(readme);
+  const [, code] = /## Quick start.*?```js\n(.*?)```/s.exec(readme);
   assert.ok(code.trim().split('\n').length <= 10, 'ten lines');
   const directory = folder(t);
   mkdirSync(join(directory, 'node_modules'));

@@ -3,8 +3,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { candidates, surroundings } from '../../src/socket.js';
 import { Principal } from '../../src/index.js';
+import { candidates, surroundings } from '../../src/socket.js';
 
 const [, , mode, socket] = process.argv;
 
@@ -55,6 +55,20 @@ async function exhausted() {
   principal.close();
 }
 
+/** Has a listener that throws. */
+async function throws() {
+  const principal = await Principal.open('child', { socket });
+  process.once('uncaughtException', ({ message }) => console.log(`thrown ${message}`));
+  principal.once('joined', () => {
+    throw new Error('mine');
+  });
+  principal.on('changed', ({ source }) => {
+    console.log(`changed ${source} ${principal.lastError}`);
+    principal.close();
+  });
+  principal.ref();
+}
+
 /** Makes a call that is under way while the process is stopped. */
 async function stopped() {
   const principal = await Principal.open('child', { socket, timeoutMs: 1500 });
@@ -81,4 +95,4 @@ function trusts() {
   console.log(`trusts ${named} ${runtimeDir} ${candidates(surroundings()).length}`);
 }
 
-await { ends, lives, exhausted, stopped, deaf, trusts }[mode]();
+await { ends, lives, throws, exhausted, stopped, deaf, trusts }[mode]();

@@ -15,7 +15,7 @@ export function numbers(limit, more = {}) {
     available: limit * 2,
     owed: 0,
     deadline: 0,
-    uses: limit / 2,
+    uses: Math.floor(limit / 2),
     share: limit,
     level: 'normal',
     sensed: 0,
@@ -113,6 +113,7 @@ export class Fake {
   #connections = new Set();
   #server;
   #beats;
+  #isDead = false;
 
   constructor(directory, script, firstId) {
     Object.assign(this, { directory, script, nextId: firstId });
@@ -163,6 +164,7 @@ export class Fake {
 
   /** Dies as by SIGKILL: connections end, files stay. */
   async kill() {
+    this.#isDead = true;
     clearInterval(this.#beats);
     const closed = new Promise((resolve) => this.#server.close(resolve));
     for (const socket of this.#connections) socket.destroy();
@@ -210,6 +212,8 @@ export class Fake {
     if (this.script === 'endless') return pour(socket);
     if (this.script === 'chatty') send(socket, { parameters: {} });
     const answer = () => {
+      if (this.#isDead) return;
+      if (this.script === 'deep' && call.method.endsWith('.List')) return socket.write(deepListing());
       const reply = this.#dispatch(socket, call, life);
       send(socket, reply);
       if (this.script === 'diesAfterRegister' && life.id !== null) socket.destroy();
@@ -273,11 +277,6 @@ export class Fake {
   }
 
   #listing() {
-    if (this.script === 'deep') {
-      let principals = [];
-      for (let level = 0; level < 3000; level++) principals = [{ id: level, children: principals }];
-      return principals;
-    }
     return this.registered
       .filter(({ id }) => this.pages.has(id))
       .map(({ id, pid = null, name, adapter = null }) => {
@@ -297,6 +296,12 @@ function refusal(name, message) {
 
 function send(socket, reply) {
   if (socket.writable) socket.write(`${JSON.stringify(reply)}\0`);
+}
+
+/** A listing of very many levels. */
+function deepListing() {
+  const levels = 100_000;
+  return `{"parameters":{"principals":${'[{"id":1,"children":'.repeat(levels)}[]${'}]'.repeat(levels)}}}\0`;
 }
 
 /** Sends a message that never ends. */
