@@ -18,10 +18,10 @@ const STEPS = 4;
 /** The kernel has its pages back some milliseconds after a collection. */
 const SETTLES_MS = 20;
 /**
- * What is still owed after its bytes were dropped is paid again after the first pause, and then after ever
- * longer ones: the memory may come back late, or not at all.
+ * Where the process did not become smaller by what was dropped, the rest of a debt is paid after the first
+ * pause, and then after ever longer ones: the allocator keeps the memory, and dropping more is mostly in vain.
  */
-const FIRST_PAUSE_MS = 500;
+const FIRST_PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 30_000;
 /** How often demand and floor are reported. */
 const REPORT_MS = 1000;
@@ -59,11 +59,10 @@ export class MemoryCache extends LRUCache {
     ttl: MISSED_MS,
     sizeCalculation: (/** @type {number} */ size) => size,
   });
-  /** The size to which it may grow, and the time of the numbers behind it. */
+  /** The size to which it may grow, the time of the numbers behind that, and the size that it had then. */
   #most = 0;
   #shown = -1;
-  /** Bytes that were added since. */
-  #added = 0;
+  #size = 0;
   /** The demand that was reported last. */
   #demand = 0;
   #isPaying = false;
@@ -95,14 +94,10 @@ export class MemoryCache extends LRUCache {
    * @param {LRUCache.SetOptions<K, V, unknown>} [options]
    */
   set(key, value, options) {
-    const before = this.calculatedSize;
+    const [before, most] = [this.calculatedSize, this.#mostNow()];
     super.set(key, value, options);
-    const added = this.calculatedSize - before;
     this.#missed.delete(key);
-    if (added > 0) {
-      this.#added += added;
-      this.#dropTo(this.#mostNow());
-    }
+    if (this.calculatedSize > before) this.#dropTo(most);
     return this;
   }
 
@@ -119,10 +114,10 @@ export class MemoryCache extends LRUCache {
     const shown = sensed || heartbeat;
     if (shown !== this.#shown) {
       const room = owed > 0 ? 0 : atLeastZero(limit - uses);
-      // The numbers may not show yet what was added since the last ones.
-      this.#most = Math.max(this.calculatedSize - this.#added + room, this.#minSize);
+      // The numbers may not show yet by what it grew since the last ones.
+      this.#most = Math.max(Math.min(this.calculatedSize, this.#size) + room, this.#minSize);
       this.#shown = shown;
-      this.#added = 0;
+      this.#size = this.calculatedSize;
     }
     return this.#most;
   }
@@ -151,8 +146,7 @@ export class MemoryCache extends LRUCache {
     try {
       let pause = FIRST_PAUSE_MS;
       while (!this.#isClosed && this.#principal.read().owed > 0) {
-        await this.#payOnce();
-        if (this.#principal.read().owed === 0) break;
+        if (await this.#payOnce()) continue;
         await sleep(pause);
         pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
       }
@@ -164,29 +158,33 @@ export class MemoryCache extends LRUCache {
   /**
    * Drops as many bytes as are owed, in steps until half of the time is over. The first step only collects,
    * because what the program dropped before may be enough.
+   *
+   * @returns {Promise<boolean>} whether the process became smaller by most of that
    */
   async #payOnce() {
     const began = now();
     const { owed: debt, deadline } = this.#principal.read();
     const pauseMs = atLeastZero(deadline - began) / MILLISECOND / 2 / STEPS;
     let dropped = 0;
-    await this.#free(() => {});
+    let freed = await this.#free(() => {});
     for (let left = STEPS; left > 0; left--) {
       const { owed } = this.#principal.read();
       const step = Math.ceil(Math.min(owed, debt - dropped) / left);
       if (this.#isClosed || step <= 0) break;
-      await this.#free(() => {
+      freed += await this.#free(() => {
         dropped += this.#dropTo(Math.max(this.calculatedSize - step, this.#minSize));
       });
       await sleep(pauseMs - SETTLES_MS);
     }
     this.#principal.report({ reactionMs: (now() - began) / MILLISECOND });
+    return freed > 0 && freed >= dropped / 2;
   }
 
   /**
    * Drops and collects, and reports the bytes that the process gave back by that.
    *
    * @param {() => void} drop
+   * @returns {Promise<number>} these bytes
    */
   async #free(drop) {
     const before = residentSize();
@@ -194,7 +192,9 @@ export class MemoryCache extends LRUCache {
     this.#most = Math.min(this.#most, this.calculatedSize);
     this.#collect?.();
     await sleep(SETTLES_MS);
-    this.#principal.released(atLeastZero(before - residentSize()));
+    const freed = atLeastZero(before - residentSize());
+    this.#principal.released(freed);
+    return freed;
   }
 
   /** Reports demand and floor: what it would hold if it kept all, and what it keeps whatever is owed. */

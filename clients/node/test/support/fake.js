@@ -306,9 +306,6 @@ function deepListing() {
 
 /** Sends a message that never ends. */
 function pour(socket) {
-  const more = () => {
-    while (socket.writable && socket.write(ENDLESS));
-  };
-  socket.on('drain', more);
-  more();
+  while (socket.writable && socket.write(ENDLESS));
+  if (socket.writable) socket.once('drain', () => pour(socket));
 }
