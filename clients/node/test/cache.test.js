@@ -72,7 +72,7 @@ test('keeps what it has to keep', async (t) => {
   fill(cache, 40);
   fake.publish(
     1,
-    numbers(50 * MIB, { uses: 140 * MIB, owed: 90 * MIB, deadline: now() + 1e8, sensed: now() }),
+    numbers(50 * MIB, { uses: 950 * MIB, owed: 900 * MIB, deadline: now() + 1e8, sensed: now() }),
   );
   await eventually('it is as small as it may be', () => cache.calculatedSize === 30 * MIB);
   fill(cache, 40);

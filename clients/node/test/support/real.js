@@ -13,9 +13,11 @@ export const BUDGET_MIB = 256;
 
 /** A broker that serves one test. */
 export class Broker {
-  constructor(t, directory = folder(t)) {
+  constructor(t) {
     this.t = t;
-    this.directory = join(directory, 'broker');
+    // A broker that is killed leaves its pages and cgroups to the next one, so the last one is ended.
+    t.after(() => this.#end('SIGTERM'));
+    this.directory = join(folder(t), 'broker');
     this.socket = join(this.directory, 'broker.sock');
     mkdirSync(this.directory, { recursive: true, mode: 0o700 });
   }
@@ -46,7 +48,11 @@ export class Broker {
 
   /** Dies by SIGKILL. */
   async kill() {
-    this.child.process.kill('SIGKILL');
-    await this.child.ended;
+    await this.#end('SIGKILL');
+  }
+
+  async #end(signal) {
+    this.child?.process.kill(signal);
+    await this.child?.ended;
   }
 }
