@@ -4,10 +4,9 @@
  * @module
  */
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { LRUCache } from 'lru-cache';
 import { MILLISECOND, now } from './clock.js';
+import { collector } from './collect.js';
 import { sleep } from './held.js';
 import { residentSize } from './local.js';
 import { atLeastZero } from './numbers.js';
@@ -209,15 +208,4 @@ export class MemoryCache extends LRUCache {
     this.#demand = demand;
     this.#principal.report({ demand, floor: beside + this.#minSize });
   }
-}
-
-/**
- * A full collection of V8, also where the program was not started with `--expose-gc`.
- *
- * @returns {() => void}
- */
-function collector() {
-  if (globalThis.gc !== undefined) return globalThis.gc;
-  setFlagsFromString('--expose-gc');
-  return runInNewContext('gc');
 }

@@ -14,6 +14,7 @@
  * | `local`, `domain`, `cgroup`, `proc` | what a program may use while it has no broker |
  * | `governor` | what a limit means inside a program: heap, releases, reports |
  * | `cache` | a cache that sizes itself; needs `lru-cache` |
+ * | `follow`, `collect` | makes the heap of V8 follow the limit; its collections |
  * | `environment`, `clock`, `held`, `errors` | small things that the others share |
  *
  * @module
@@ -21,6 +22,7 @@
 
 export { now } from './clock.js';
 export { PlimsollError } from './errors.js';
+export { follow } from './follow.js';
 export { Principal } from './principal.js';
 
 /**
