@@ -1,6 +1,6 @@
 /**
- * What reading the numbers costs: nanoseconds of processor time per call, as one JSON object. The broker is the
- * one that is found; without one the numbers are local, and no system call is made.
+ * The cost of reading the numbers: nanoseconds of processor time per call, as one JSON object. The broker is
+ * the one that is found; without one the numbers are local, and no system call is made.
  */
 
 import { Principal } from '../src/index.js';

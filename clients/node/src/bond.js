@@ -107,8 +107,8 @@ export class Bond {
   }
 
   /**
-   * Asks the broker whether it lives. A broker that hangs keeps its connections, but its page grows old. If it
-   * answers, only the page is dead, and the numbers come from the connection from now on.
+   * Asks the broker whether it lives. A broker that hangs keeps its connections, but its page grows old. If
+   * it answers, only the page is dead, and the numbers come from the connection from now on.
    *
    * @throws {import('./errors.js').PlimsollError} it does not
    */

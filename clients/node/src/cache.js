@@ -18,7 +18,8 @@ const STEPS = 4;
 const SETTLES_MS = 20;
 /**
  * Where the process did not become smaller by what was dropped, the rest of a debt is paid after the first
- * pause, and then after ever longer ones: the allocator keeps the memory, and dropping more is mostly in vain.
+ * pause, and then after ever longer ones: the allocator keeps the memory, and dropping more is mostly in
+ * vain.
  */
 const FIRST_PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -71,8 +72,8 @@ export class MemoryCache extends LRUCache {
 
   /**
    * @param {Principal} principal
-   * @param {Partial<LRUCache.Options<K, V, unknown>> & MemoryOptions} [options] those of `lru-cache`; `maxSize` is
-   *   the most bytes that it ever holds
+   * @param {Partial<LRUCache.Options<K, V, unknown>> & MemoryOptions} [options] those of `lru-cache`;
+   *   `maxSize` is the most bytes that it ever holds
    */
   constructor(principal, { minSize = 0, collect, ...options } = {}) {
     super(/** @type {any} */ ({ maxSize: Number.MAX_SAFE_INTEGER, ...options }));

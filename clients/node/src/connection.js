@@ -136,7 +136,8 @@ export class Connection {
       const late = () => {
         if (this.#calls.includes(call)) this.#end(this.#late());
       };
-      // A process that was stopped meanwhile finds the answer that came, because input is read before the check.
+      // A process that was stopped meanwhile finds the answer that came, because input is read before the
+      // check.
       const timer = setTimeout(() => setImmediate(late), this.#timeoutMs).unref();
       const call = { resolve, reject, timer };
       this.#calls.push(call);

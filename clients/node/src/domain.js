@@ -13,12 +13,13 @@ import { KernelFile, pairs } from './proc.js';
 const READS_PER_SCAN = 256;
 
 /**
- * @typedef {{ capacity: number, room: number }} Capacity bytes that there are, and bytes of them that are free
- *   or can be dropped for free
+ * @typedef {{ capacity: number, room: number }} Capacity bytes that there are, and bytes of them that are
+ *   free or can be dropped for free
  */
 
 /**
- * The machine's memory from the text of `/proc/meminfo`. Never more optimistic than the kernel's own estimate.
+ * The machine's memory from the text of `/proc/meminfo`. Never more optimistic than the kernel's own
+ * estimate.
  *
  * @param {string} text
  * @returns {Capacity}

@@ -2,10 +2,10 @@
  * Makes the heap of V8 follow the limit.
  *
  * V8 fixes the largest size of its old generation when it starts: a later `--max-old-space-size` changes
- * nothing, in either direction. But after each full collection it reads `--heap-growing-percent`, by how much the
- * heap may grow beyond what lived until the next one. That holds at any time (Node 18, 20 and 22), so it is what is
- * steered here. Where the use is too high already, a collection is made at once. So the heap tends to its limit,
- * but nothing holds it there: live data, and what V8 keeps beside, may exceed it.
+ * nothing, in either direction. But after each full collection it reads `--heap-growing-percent`, by how much
+ * the heap may grow beyond what lived until the next one. That holds at any time (Node 18, 20 and 22), so it
+ * is what is steered here. Where the use is too high already, a collection is made at once. So the heap tends
+ * to its limit, but nothing holds it there: live data, and what V8 keeps beside, may exceed it.
  *
  * @module
  */
@@ -19,7 +19,8 @@ import { Local } from './local.js';
 import { atLeastZero } from './numbers.js';
 
 /**
- * Bounds of the growth, percent. With less, a program does little but collect. By itself V8 grows by up to 300 %.
+ * Bounds of the growth, percent. With less, a program does little but collect. By itself V8 grows by up to
+ * 300 %.
  */
 const LEAST_GROWTH = 50;
 const MOST_GROWTH = 300;

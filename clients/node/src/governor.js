@@ -3,9 +3,9 @@
  * memory back and down to what, how fast the program allocates, and when it reports. Pure: no clock, no I/O.
  *
  * A limit is for a process and its *family* together: its descendants, unless they are principals of their
- * own. The broker counts all of them; a process knows only its own use. So the family's use is the difference.
- * The broker's count is older, and differs while this process grows or shrinks, or forks a child that is gone
- * a moment later. Therefore the least difference of the last looks is taken.
+ * own. The broker counts all of them; a process knows only its own use. So the family's use is the
+ * difference. The broker's count is older, and differs while this process grows or shrinks, or forks a child
+ * that is gone a moment later. Therefore the least difference of the last looks is taken.
  *
  * Sizes are bytes, times are nanoseconds of `now`.
  *
@@ -36,9 +36,9 @@ const RESTS = 4;
  */
 const FIRST_PAUSE = 500 * MILLISECOND;
 const LONGEST_PAUSE = 30 * SECOND;
-/** A limit that fell by more than one part in this many since the last release is reason for another at once. */
+/** A limit that fell by more than one part in this many since the last release is reason for another. */
 const FELL_PART = 32;
-/** While nothing is owed, the use may exceed the threshold by one part in this many of what is left above it. */
+/** While nothing is owed, the use may exceed the threshold by one part in this many of the rest above it. */
 const TOLERATED_PART = 4;
 
 /**
@@ -59,8 +59,8 @@ const TOLERATED_PART = 4;
  * @property {number} heapLimit the part of that for its heap
  * @property {number | null} releaseTo the use is too high: the size to which the heap is to shrink now
  * @property {boolean} mayRelease whether a release would help, as far as the last one tells
- * @property {import('./messages.js').Known | null} report one that is due; who sends it adds what the collector
- *   knows
+ * @property {import('./messages.js').Known | null} report one that is due; who sends it adds what the
+ *   collector knows
  */
 
 /**
@@ -91,7 +91,7 @@ export class Governor {
   #rate;
   /** The last release, so that one that did not help is not repeated in vain. All 0 before the first. */
   #last = { at: 0, took: 0, limit: 0, excess: 0, reached: false, pause: 0 };
-  /** At the last look: what this process used; what is above the threshold or owed; what is owed; the limit. */
+  /** At the last look: the use of this process; the part above the threshold, or owed; the debt; the limit. */
   #resident = 0;
   #excess = 0;
   #owed = 0;

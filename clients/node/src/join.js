@@ -51,8 +51,8 @@ const LOOK_AGAIN_MS = 10;
  *
  * @param {Wish} wish
  * @param {Before} before
- * @param {(changed: Changed) => void} onChange takes the changes of its numbers; the first one is taken before
- *   this is fulfilled
+ * @param {(changed: Changed) => void} onChange takes the changes of its numbers; the first one is taken
+ *   before this is fulfilled
  * @returns {Promise<Joined>}
  * @throws {PlimsollError} no broker answers, or the one that answers refuses
  */

@@ -1,6 +1,6 @@
 /**
- * Parameters and replies of `io.plimsoll`: which are valid, and how they are written. Here they have the names
- * of this language, on the wire those of the interface.
+ * Parameters and replies of `io.plimsoll`: which are valid, and how they are written. Here they have the
+ * names of this language, on the wire those of the interface.
  *
  * @module
  */
@@ -110,7 +110,8 @@ export function checkPid(pid) {
  *
  * @param {Settings} settings
  * @returns {Settings}
- * @throws {import('./errors.js').PlimsollError} `PLIMSOLL_REFUSED` with `BadWeight`, `BadPriority` or `BadMax`
+ * @throws {import('./errors.js').PlimsollError} `PLIMSOLL_REFUSED` with `BadWeight`, `BadPriority` or
+ *   `BadMax`
  */
 export function checkSettings({ weight, priority, max, ownWeight, ownPriority }) {
   for (const given of [weight, ownWeight]) {

@@ -42,7 +42,8 @@ const TRIES = 64;
 export const STALE_AFTER = 3 * SECOND;
 
 /**
- * @typedef {import('./numbers.js').Numbers & { heartbeat: number, generation: number, id: number }} PageNumbers
+ * @typedef {import('./numbers.js').Numbers & { heartbeat: number, generation: number, id: number }}
+ *   PageNumbers
  */
 
 /**

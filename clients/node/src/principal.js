@@ -41,8 +41,8 @@ const TIMEOUT_MS = 1000;
  * @property {number | null} [pid] the process; this one if absent, null if it comes later by `attach`
  * @property {string} [socket] path of the broker's socket; absent: where brokers are
  * @property {boolean} [alone] no broker, local sensing only
- * @property {boolean} [fromEnvironment] in a process of a program under `plimsoll run` that is not the program
- *   itself: uses the program's principal
+ * @property {boolean} [fromEnvironment] in a process of a program under `plimsoll run` that is not the
+ *   program itself: uses the program's principal
  * @property {boolean} [whole] the process may be the first of a container, or have more than 100 descendants
  * @property {number} [timeoutMs] how long each step of a join and each call may take, ms; 1000 if absent
  *
@@ -55,8 +55,8 @@ const TIMEOUT_MS = 1000;
  * Emits `owed`, `relief`, `changed`, `brokerLost` and `joined`, each with the numbers at that moment. Changes
  * that come faster than the program can take them are merged; the last numbers are always told.
  *
- * Neither the principal nor its events keep the process alive; `ref` changes that. What the program awaits with
- * an end in sight (`open`, `wait`, `set`) does.
+ * Neither the principal nor its events keep the process alive; `ref` changes that. Awaiting something that
+ * has an end (`open`, `wait`, `set`) does.
  *
  * @extends {EventEmitter<{ [Type in import('./events.js').EventType]: [Reading] }>}
  */
@@ -87,9 +87,9 @@ export class Principal extends EventEmitter {
   }
 
   /**
-   * Registers. Under `plimsoll run` the process is a principal already: that one is used, and keeps its weight,
-   * priority and maximum. Succeeds without a broker too; the principal is then alone until one runs. Takes a
-   * few timeouts at most if a broker hangs.
+   * Registers. Under `plimsoll run` the process is a principal already: that one is used, and keeps its
+   * weight, priority and maximum. Succeeds without a broker too; the principal is then alone until one runs.
+   * Takes a few timeouts at most if a broker hangs.
    *
    * @param {string} name 1 to 64 bytes of printable text
    * @param {Options} [options]
@@ -115,8 +115,8 @@ export class Principal extends EventEmitter {
    * Waits for the next event. If several wait, each event goes to one of them. Keeps the process alive.
    *
    * @param {number} timeoutMs
-   * @returns {Promise<PlimsollEvent | { type: 'timeout', reading: Reading }>} `timeout` also when the principal
-   *   was closed meanwhile
+   * @returns {Promise<PlimsollEvent | { type: 'timeout', reading: Reading }>} `timeout` also when the
+   *   principal was closed meanwhile
    */
   async wait(timeoutMs) {
     const event = await this.#queue.wait(timeoutMs);
@@ -124,8 +124,8 @@ export class Principal extends EventEmitter {
   }
 
   /**
-   * The events to iterate over. The first one tells of the state that is found. Ends when the principal is closed
-   * or the signal aborts. Does not keep the process alive.
+   * The events to iterate over. The first one tells of the state that is found. Ends when the principal is
+   * closed or the signal aborts. Does not keep the process alive.
    *
    * @param {{ signal?: AbortSignal }} [options]
    * @returns {AsyncIterableIterator<PlimsollEvent>}
@@ -138,9 +138,9 @@ export class Principal extends EventEmitter {
   }
 
   /**
-   * Reports that the program has given bytes back. Does not wait. Call it after the memory was freed, with the
-   * bytes that really were: from then on they are not owed any more. If the broker then finds the memory still
-   * in use, it is owed again.
+   * Reports that the program has given bytes back. Does not wait. Call it after the memory was freed, with
+   * the bytes that really were: from then on they are not owed any more. If the broker then finds the memory
+   * still in use, it is owed again.
    *
    * @param {number} bytes
    * @throws {RangeError} when it is no number, or negative

@@ -1,7 +1,7 @@
 /**
  * The watcher keeps a principal's numbers current. While joined it takes the changes that the broker tells
- * of, sends what the program reports, and looks at the heartbeat each second. While alone it senses, and tries
- * to join with growing pauses.
+ * of, sends what the program reports, and looks at the heartbeat each second. While alone it senses, and
+ * tries to join with growing pauses.
  *
  * @module
  */

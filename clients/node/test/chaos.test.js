@@ -1,6 +1,6 @@
 /**
- * A broker that does all wrong things in turn, for some seconds (`PLIMSOLL_CHAOS_SECONDS`): reading always works,
- * and memory and descriptors stay flat.
+ * A broker that does all wrong things in turn, for some seconds (`PLIMSOLL_CHAOS_SECONDS`): reading always
+ * works, and memory and descriptors stay flat.
  */
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-/** What a principal does to its process: it keeps nothing alive, leaks nothing, and bears what happens to it. */
+/** A principal does not keep its process alive, leaks nothing, and bears what happens to the process. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -64,8 +64,8 @@ test('a listener that throws is the program’s fault and not the broker’s', a
 
 test('without descriptors it senses, and joins when there are some', async (t) => {
   const fake = await fakeFor(t);
-  const limited = `ulimit -n 64; exec "${process.execPath}" "${program('child.js')}" exhausted "${fake.socket}"`;
-  const child = new Child(t, 'sh', ['-c', limited]);
+  const args = [process.execPath, program('child.js'), 'exhausted', fake.socket];
+  const child = new Child(t, 'sh', ['-c', 'ulimit -n 64; exec "$@"', 'sh', ...args]);
   assert.equal(await child.line('full '), 'EMFILE');
   assert.equal(await child.line('source '), 'local true');
   assert.equal(await child.line('joined '), 'broker');

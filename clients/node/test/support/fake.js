@@ -55,7 +55,8 @@ class Page {
     this.shownId = script === 'wrongId' ? 77 : id;
     this.version = script === 'wrongVersion' ? 9 : 1;
     if (script === 'noPage') return;
-    // As the real broker does, makes a new file, so that readers of an old page of this name keep the old one.
+    // As the real broker does, makes a new file, so that readers of an old page of this name keep the old
+    // one.
     rmSync(path, { force: true });
     this.descriptor = openSync(path, 'wx');
     ftruncateSync(this.descriptor, script === 'shortPage' ? 100 : 4096);
@@ -91,10 +92,10 @@ class Page {
 }
 
 /**
- * Scripts: `good`; `silent` takes calls and never answers; `late` answers after `lateMs`; `truncated` sends half an
- * answer and closes; `garbage`, `wrongTypes`; `endless`; `refuses` to register; `strict` refuses a process that is
- * a principal already; `pagesElsewhere`; `noPage`, `shortPage`, `wrongVersion`, `wrongId`, `pipePage`;
- * `diesAfterRegister`; `chatty` answers more than it is asked; `deep` lists very many levels.
+ * Scripts: `good`; `silent` takes calls and never answers; `late` answers after `lateMs`; `truncated` sends
+ * half an answer and closes; `garbage`, `wrongTypes`; `endless`; `refuses` to register; `strict` refuses a
+ * process that is a principal already; `pagesElsewhere`; `noPage`, `shortPage`, `wrongVersion`, `wrongId`,
+ * `pipePage`; `diesAfterRegister`; `chatty` answers more than it is asked; `deep` lists very many levels.
  */
 export class Fake {
   registered = [];

@@ -1,4 +1,4 @@
-/** What the tests share. */
+/** Helpers of the tests. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
