@@ -24,7 +24,7 @@ export class Bond {
   #path;
   /** Its page; null where that is of no use. @type {PageFile | null} */
   #page = null;
-  /** What the page said last, and as whose numbers it was shown. @type {object | null} */
+  /** The last numbers of the page. @type {object | null} */
   #shown = null;
   /** @type {Reading} */
   #reading;

@@ -26,7 +26,7 @@ const LEAST_GROWTH = 50;
 const MOST_GROWTH = 300;
 /** V8 decides by itself. */
 const NO_GROWTH = 0;
-/** What a program has to be able to allocate between two collections: the young generation, bytes. */
+/** A program has to be able to allocate as much between two collections: the young generation, bytes. */
 const GUARD = 16 * 2 ** 20;
 
 /** @typedef {import('./principal.js').Principal} Principal */

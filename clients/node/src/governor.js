@@ -91,7 +91,7 @@ export class Governor {
   #rate;
   /** The last release, so that one that did not help is not repeated in vain. All 0 before the first. */
   #last = { at: 0, took: 0, limit: 0, excess: 0, reached: false, pause: 0 };
-  /** At the last look: the use of this process; the part above the threshold, or owed; the debt; the limit. */
+  /** At the last look: this process's use; the part above the threshold, or owed; the debt; the limit. */
   #resident = 0;
   #excess = 0;
   #owed = 0;
@@ -247,9 +247,9 @@ function isOver(above, owes, unused) {
 }
 
 /**
- * What is left to one process where the family can give memory back as well: while all use more than `most`,
- * each member gives the same part of what it uses. If each gave the whole excess, they would give it many
- * times.
+ * The part that is left to one process where the family can give memory back as well: while all use more than
+ * `most`, each member gives the same part of what it uses. If each gave the whole excess, they would give it
+ * many times.
  *
  * @param {number} most
  * @param {number} resident

@@ -1,6 +1,6 @@
 /**
- * What keeps the process alive. The sockets and timers of this package do not; what a program awaits with an
- * end in sight does, so that an `await` at the top of a program is not cut short.
+ * Keeping the process alive. The sockets and timers of this package do not. Awaiting something that has an
+ * end does, so that an `await` at the top of a program is not cut short.
  *
  * @module
  */

@@ -36,7 +36,7 @@ const FINDS = 6;
  */
 
 export class Watcher {
-  /** What the user of this package wants. Replaced at each change. @type {Wish} */
+  /** The wishes of the user of this package. Replaced at each change. @type {Wish} */
   wish;
   /** Why the last try to join, report or release failed; cleared by a join. @type {Error | null} */
   lastError = null;

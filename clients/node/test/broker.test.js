@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { awaitEvent, Child, eventually, folder, MIB, openFor, program } from './support/helpers.js';
 import { Broker, BUDGET_MIB, PLIMSOLLD, SKIP } from './support/real.js';
+import { awaitEvent, Child, eventually, folder, MIB, openFor, program } from './support/shared.js';
 
 const sleeper = (t) => new Child(t, 'sleep', ['600']);
 

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { MemoryCache } from '../src/cache.js';
 import { now } from '../src/clock.js';
 import { numbers } from './support/fake.js';
-import { eventually, fakeFor, MIB, nodeChild, openAt } from './support/helpers.js';
 import { Broker, SKIP } from './support/real.js';
+import { eventually, fakeFor, MIB, nodeChild, openAt } from './support/shared.js';
 
 const sizeCalculation = (value) => value.length;
 
@@ -47,7 +47,7 @@ test('grows only while the program uses less than its limit', async (t) => {
   fill(cache, 30);
   assert.equal(cache.calculatedSize, 10 * MIB);
   assert.ok(cache.has(29) && !cache.has(0), 'the oldest made room');
-  // What was added may not be in `uses` yet.
+  // The numbers may not show yet by what it grew.
   fake.publishSilently(1, numbers(105 * MIB, { uses: 95 * MIB, sensed: now() }));
   fill(cache, 30);
   assert.equal(cache.calculatedSize, 10 * MIB);

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { now } from '../src/clock.js';
 import { Fake, numbers } from './support/fake.js';
-import { awaitEvent, descriptors, eventually, folder, MIB, openFor } from './support/helpers.js';
+import { awaitEvent, descriptors, eventually, folder, MIB, openFor } from './support/shared.js';
 
 const SECONDS = Number(process.env.PLIMSOLL_CHAOS_SECONDS ?? 5);
 const SCRIPTS = [

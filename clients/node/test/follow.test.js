@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { numbers } from './support/fake.js';
-import { fakeFor, MIB, nodeChild } from './support/helpers.js';
+import { fakeFor, MIB, nodeChild } from './support/shared.js';
 
 test('a program that follows its limit has a smaller heap, and reports', async (t) => {
   const fake = await fakeFor(t);

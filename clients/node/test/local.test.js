@@ -9,7 +9,7 @@ import { decide, Local } from '../src/local.js';
 import { NOTHING } from '../src/numbers.js';
 import { PendingReleases } from '../src/pending-releases.js';
 import { pairs } from '../src/proc.js';
-import { descriptors, MIB } from './support/helpers.js';
+import { descriptors, MIB } from './support/shared.js';
 
 function sensed(capacity, room, uses) {
   return { capacity: capacity * MIB, room: room * MIB, uses: uses * MIB };

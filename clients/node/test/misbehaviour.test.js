@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Principal } from '../src/index.js';
 import { numbers, pageBytes } from './support/fake.js';
-import { awaitEvent, eventually, fakeFor, MIB, numbersOf, openAt } from './support/helpers.js';
+import { awaitEvent, eventually, fakeFor, MIB, numbersOf, openAt } from './support/shared.js';
 
 test('a broker that hangs is left after a while and blocks nobody', async (t) => {
   const fake = await fakeFor(t);

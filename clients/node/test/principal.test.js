@@ -14,7 +14,7 @@ import {
   numbersOf,
   openAt,
   openFor,
-} from './support/helpers.js';
+} from './support/shared.js';
 
 test('registers, reads and hears', async (t) => {
   const fake = await fakeFor(t);

@@ -11,7 +11,7 @@ import { Connection } from '../src/connection.js';
 import { isAbsent } from '../src/errors.js';
 import { now, Principal } from '../src/index.js';
 import { numbers } from './support/fake.js';
-import { Child, descriptors, eventually, fakeFor, folder, nodeChild, program } from './support/helpers.js';
+import { Child, descriptors, eventually, fakeFor, folder, nodeChild, program } from './support/shared.js';
 
 test('the clock is CLOCK_MONOTONIC', (t) => {
   const told = 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC))';

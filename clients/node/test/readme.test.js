@@ -5,8 +5,8 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Child, eventually, folder } from './support/helpers.js';
 import { Broker, SKIP } from './support/real.js';
+import { Child, eventually, folder } from './support/shared.js';
 
 test('the quick start runs', { skip: SKIP }, async (t) => {
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { Connection, firstConnection } from '../src/connection.js';
 import { isAbsent } from '../src/errors.js';
 import { candidates, pageOf } from '../src/socket.js';
-import { folder, openFor } from './support/helpers.js';
+import { folder, openFor } from './support/shared.js';
 
 const paths = (around) => candidates(around).map(({ path }) => path);
 

@@ -13,7 +13,7 @@ import {
 } from '../src/messages.js';
 import { decode, faultOf, isStale } from '../src/page.js';
 import { encodeCall, parseReply } from '../src/varlink.js';
-import { cases } from './support/helpers.js';
+import { cases } from './support/shared.js';
 
 function shownGovern(rate, govern) {
   const { family, processLimit, heapLimit, releaseTo, mayRelease, report } = govern;

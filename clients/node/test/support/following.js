@@ -13,7 +13,7 @@ for (let round = 0; round < 1500; round++) {
     at = (at * 7 + count) % kept.length;
     kept[at] = new Array(2048).fill(count);
   }
-  // What was before it began to follow does not count.
+  // The time before it began to follow does not count.
   if (round > 500) peak = Math.max(peak, process.memoryUsage().heapTotal);
   await turn();
 }

@@ -3,12 +3,12 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Connection } from '../../src/connection.js';
-import { Child, eventually, folder, PATIENCE_MS } from './helpers.js';
+import { Child, eventually, folder, PATIENCE_MS } from './shared.js';
 
 export const PLIMSOLLD = process.env.PLIMSOLLD;
 /** Why tests with a real broker are skipped; false if they are not. */
 export const SKIP = PLIMSOLLD === undefined && 'PLIMSOLLD does not name a broker (target/release/plimsolld)';
-/** What it shares out, MiB. */
+/** It shares out as much, MiB. */
 export const BUDGET_MIB = 256;
 
 /** A broker that serves one test. */

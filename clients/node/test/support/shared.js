@@ -1,4 +1,4 @@
-/** Helpers of the tests. */
+/** Functions that several tests use. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
