@@ -2,8 +2,6 @@ package plimsoll
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,11 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
-
-const (
-	mib  = 1 << 20
-	soon = time.Minute // the broker answers; any delay comes from a busy machine
 )
 
 // script is how the scripted broker misbehaves.
@@ -65,13 +58,6 @@ type fake struct {
 	adapted    []adaptCall
 	gone       []uint64
 	released   uint64
-}
-
-type fakePage struct {
-	file  *os.File
-	words [pageWords]uint64
-	last  Numbers
-	call  registerCall
 }
 
 // numbersOf are numbers with this limit.
@@ -363,81 +349,4 @@ func (f *fake) register(asked registerCall, life *uint64) []byte {
 	f.pages[id].write(f.first)
 	f.registered = append(f.registered, asked)
 	return encodeReply(registeredReply{ID: id, Page: path, Weight: 100}, false)
-}
-
-// await waits for the next event that is wanted, and skips others.
-func await(t testing.TB, p *Principal, wanted ...EventKind) Event {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
-	for {
-		event, err := p.Wait(ctx)
-		if err != nil {
-			t.Fatalf("waited for %v: %v (%v)", wanted, err, p.Err())
-		}
-		for _, kind := range wanted {
-			if event.Kind == kind {
-				return event
-			}
-		}
-	}
-}
-
-// eventually waits until something is so; long enough for a busy machine.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(soon); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// openAt opens a principal of a broker that answers.
-func openAt(t testing.TB, f *fake, options Options) *Principal {
-	t.Helper()
-	options.Socket = f.socket()
-	if options.Timeout == 0 {
-		options.Timeout = soon
-	}
-	p, err := Open("test", options)
-	must(t, err)
-	t.Cleanup(func() { _ = p.Close() })
-	return p
-}
-
-// put stores a word of the page.
-func (p *fakePage) put(word int, value uint64) {
-	p.words[word] = value
-	if p.file != nil {
-		var raw [8]byte
-		binary.NativeEndian.PutUint64(raw[:], value)
-		_, _ = p.file.WriteAt(raw[:], int64(word)*8)
-	}
-}
-
-// write publishes numbers as a broker does: the sequence is odd meanwhile.
-func (p *fakePage) write(n Numbers) {
-	p.last = n
-	sequence := p.words[wordSequence]
-	p.put(wordSequence, sequence+1)
-	for word, value := range map[int]uint64{
-		wordLimit: n.Limit, wordAvailable: n.Available, wordOwed: n.Owed, wordDeadline: n.Deadline,
-		wordUses: n.Uses, wordShare: n.Share, wordLevel: uint64(n.Level), wordSensed: n.Sensed,
-		wordHeartbeat: monotonic(), wordGeneration: p.words[wordGeneration] + 1,
-	} {
-		p.put(word, value)
-	}
-	p.put(wordSequence, sequence+2)
-}
-
-func (p *fakePage) changed(id uint64) changedReply {
-	return changedReply{ID: id, Generation: p.words[wordGeneration], Numbers: p.last}
 }

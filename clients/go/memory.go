@@ -9,9 +9,9 @@ import (
 // freeing lets only one part of a program at a time count the bytes that it frees.
 var freeing sync.Mutex
 
-// FreeMemory calls drop, which lets go of data, collects, gives what became free to the system, and returns how
-// many bytes that were. Without that, Go keeps freed memory for some time, and it stays owed. It costs a
-// collection. If several goroutines call it, one does so at a time; so drop reads anew what is owed.
+// FreeMemory calls drop, which lets go of data, collects, gives what became free to the system, and returns
+// how many bytes that were. Without that, Go keeps freed memory for some time, and it stays owed. It costs a
+// collection. If several goroutines call it, one does so at a time; so drop had better read anew what is owed.
 func FreeMemory(drop func()) (freed uint64) {
 	freeing.Lock()
 	defer freeing.Unlock()

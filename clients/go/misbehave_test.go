@@ -85,7 +85,7 @@ func TestBrokersThatTalkNonsenseAreNamed(t *testing.T) {
 }
 
 func TestNonsenseLaterIsLeft(t *testing.T) {
-	for _, script := range []script{garbage, endless, liar, truncated} {
+	for _, script := range []script{garbage, endless, truncated} {
 		f := startFake(t, t.TempDir(), good, 1)
 		p := openAt(t, f, Options{})
 		await(t, p, EventJoined)

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// vectorCases are the cases of a file that clients in every language run. They are not part of a published module.
+// vectorCases are the cases of a file that clients in every language run. It is not part of a published module.
 func vectorCases(t *testing.T, name string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "vectors", name+".json"))
@@ -152,11 +152,12 @@ func TestRepliesThatAreNoneAreRefused(t *testing.T) {
 			t.Errorf("%q was taken", message)
 		}
 	}
+	const whole = `{"id":1,"generation":1,"numbers":{"limit":1,"available":1,"owed":0,"deadline":0,"uses":1,` +
+		`"share":1,"level":"normal"}}`
 	for _, parameters := range []string{
 		"7", "[]", `{}`, `{"id":1,"generation":1,"numbers":null}`, `{"id":1,"generation":1,"numbers":{"limit":1}}`,
 		`{"id":-1,"generation":1,"numbers":{}}`,
-		`{"id":1,"generation":1,"numbers":{"limit":1,"available":1,"owed":0,"deadline":0,"uses":1,"share":1,"level":"x"}}`,
-		`{"id":1,"generation":1,"numbers":{"limit":1.5,"available":1,"owed":0,"deadline":0,"uses":1,"share":1,"level":"normal"}}`,
+		strings.Replace(whole, `"normal"`, `"x"`, 1), strings.Replace(whole, `"limit":1`, `"limit":1.5`, 1),
 	} {
 		answer, err := parseReply([]byte(`{"parameters":` + parameters + `}`))
 		if err == nil {
@@ -166,4 +167,7 @@ func TestRepliesThatAreNoneAreRefused(t *testing.T) {
 			t.Errorf("%s was taken", parameters)
 		}
 	}
+	answer, err := parseReply([]byte(`{"parameters":` + whole + `}`))
+	must(t, err)
+	must(t, answer.result(new(changedReply)))
 }

@@ -22,8 +22,8 @@ const (
 )
 
 // A watcher keeps a principal's numbers current, on a goroutine of its own. While joined it sleeps until the
-// broker tells of a change, the program has something to send, or a second is over. While alone it senses, and
-// tries to join with growing pauses.
+// broker tells of a change, the program has something to send, or a second is over. While alone it senses,
+// and tries to join with growing pauses.
 type watcher struct {
 	p         *Principal
 	local     local

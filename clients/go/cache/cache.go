@@ -1,6 +1,6 @@
 // Package cache has a cache that sizes itself by the limit of its program. It is an [otter.Cache], charged in
-// bytes. It grows only while the program uses less than its limit, gives back in steps what is owed, and reports
-// its demand.
+// bytes. It grows only while the program uses less than its limit, gives back in steps what is owed, and
+// reports its demand. A program follows its limit beside it ([plimsoll.Follow]).
 package cache
 
 import (
@@ -22,8 +22,8 @@ const (
 	firstSize = 1 << 20
 )
 
-// A Cache is an otter cache whose maximum follows the limit of a principal. All methods may be called from any
-// goroutine. SetMaximum is for the cache itself. It has to be closed.
+// A Cache is an otter cache whose maximum follows the limit of a principal. All methods may be called from
+// any goroutine. SetMaximum is for the cache itself. It has to be closed.
 type Cache[K comparable, V any] struct {
 	*otter.Cache[K, V]
 	principal *plimsoll.Principal

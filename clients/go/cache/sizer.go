@@ -49,8 +49,8 @@ func (s *sizer) next(step uint64, now plimsoll.Reading) uint64 {
 	return min(step, now.Owed)
 }
 
-// report is what the broker has to know: the program's use without the cache is its floor, and with all the data
-// that the cache would keep its demand.
+// report is what the broker has to know: the program's use without the cache is its floor, and that with all
+// the data that the cache would keep is its demand.
 func (s *sizer) report(now plimsoll.Reading, size uint64, isFull bool) plimsoll.Report {
 	beside := minus(now.Uses, size)
 	wants := size + size/8

@@ -196,7 +196,7 @@ func isOver(above uint64, owes bool, unused uint64) bool {
 }
 
 // partOfFamily is what is left to one process where the family can give memory back as well: while all use
-// more than most, each member gives the same part. If each gave the whole excess, they would give it many times.
+// more than most, each member gives the same part. If each gave the whole excess, it would be given many times.
 func partOfFamily(most, resident, family uint64) uint64 {
 	all := plus(resident, family)
 	excess := minus(all, most)

@@ -15,6 +15,11 @@ func TestStepsAsTheVectorsSay(t *testing.T) {
 	if os.IsNotExist(err) {
 		t.Skip("skipped: clients/vectors is not there")
 	}
+	type reported struct {
+		AllocationRate *uint64 `json:"allocation_rate"`
+		Floor          uint64
+		ReactionMS     uint64 `json:"reaction_ms"`
+	}
 	type expected struct {
 		Rate         uint64
 		Family       uint64
@@ -22,11 +27,7 @@ func TestStepsAsTheVectorsSay(t *testing.T) {
 		HeapLimit    uint64  `json:"heap_limit"`
 		ReleaseTo    *uint64 `json:"release_to"`
 		MayRelease   bool    `json:"may_release"`
-		Report       *struct {
-			AllocationRate *uint64 `json:"allocation_rate"`
-			Floor          uint64
-			ReactionMS     uint64 `json:"reaction_ms"`
-		}
+		Report       *reported
 	}
 	var all struct {
 		Cases []struct {
@@ -54,12 +55,8 @@ func TestStepsAsTheVectorsSay(t *testing.T) {
 				found.ReleaseTo = &s.ReleaseTo
 			}
 			if s.Report != nil {
-				// The fields are the same, but for their tags.
-				found.Report = &struct {
-					AllocationRate *uint64 `json:"allocation_rate"`
-					Floor          uint64
-					ReactionMS     uint64 `json:"reaction_ms"`
-				}(*s.Report)
+				told := reported(*s.Report) // the fields are the same, but for their tags
+				found.Report = &told
 			}
 			if !reflect.DeepEqual(found, step.Expect) {
 				t.Errorf("%s at %d: %+v, expected %+v", c.Name, step.Now, found, step.Expect)
