@@ -17,7 +17,7 @@ func runFollow() error {
 	defer p.Close()
 	stop := Follow(p)
 	defer stop()
-	live := make([][]byte, 64)
+	live := make([][]byte, 16)
 	for i := 0; ; i++ {
 		live[i%len(live)] = make([]byte, 1<<20)
 		for at := 0; at < 1<<20; at += 4096 {
@@ -121,6 +121,6 @@ func TestAProgramKeepsWithinALimitOfTheRealBroker(t *testing.T) {
 	eventually(t, "the other has its half", func() bool { return b.row(t, other.Process.Pid).Uses > 100*mib })
 	eventually(t, "it owes nothing and keeps within its limit", func() bool {
 		now := b.row(t, p.Process.Pid)
-		return now.Uses > 64*mib && now.Uses <= now.Limit && now.Owed == 0
+		return now.Uses > 16*mib && now.Uses <= now.Limit && now.Owed == 0
 	})
 }

@@ -94,29 +94,29 @@ type mapping struct {
 	memory []byte
 }
 
-// guarded runs a look at the page. If somebody truncated the file, its loads fault. The fault becomes a panic
-// that ends here, and the look counts as false. Other goroutines and the program notice nothing.
-func (m *mapping) guarded(look func(*words) bool) (ok bool) {
-	before := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(before)
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	ok = look(m.words)
+// read takes the numbers of one moment; false if there are none.
+func (m *mapping) read(into *Reading) (ok bool) {
+	defer endGuard(debug.SetPanicOnFault(true), &ok)
+	ok = m.words.read(into)
 	runtime.KeepAlive(m)
 	return ok
 }
 
-// read takes the numbers of one moment; false if there are none.
-func (m *mapping) read(into *Reading) bool {
-	return m.guarded(func(w *words) bool { return w.read(into) })
+// isPage tells whether this is still a page.
+func (m *mapping) isPage() (ok bool) {
+	defer endGuard(debug.SetPanicOnFault(true), &ok)
+	ok = m.words.check() == nil
+	runtime.KeepAlive(m)
+	return ok
 }
 
-// isPage tells whether this is still a page.
-func (m *mapping) isPage() bool {
-	return m.guarded(func(w *words) bool { return w.check() == nil })
+// endGuard is deferred by a look at a page. If somebody truncated the file, the look faults. The fault becomes a
+// panic that ends here, and the look counts as false. Other goroutines and the program notice nothing.
+func endGuard(before bool, ok *bool) {
+	debug.SetPanicOnFault(before)
+	if recover() != nil {
+		*ok = false
+	}
 }
 
 // openPage maps the page of the principal with this number.

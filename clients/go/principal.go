@@ -87,10 +87,8 @@ func (p *Principal) Close() error {
 // Read returns the present numbers. It takes some nanoseconds, no lock and no system call, and cannot fail.
 // Memory that [Principal.Released] told of counts as given back at once; until the broker has seen that,
 // reading takes a lock.
-func (p *Principal) Read() Reading {
-	var reading Reading
-	v := p.view.Load()
-	switch {
+func (p *Principal) Read() (reading Reading) {
+	switch v := p.view.Load(); {
 	case v.page == nil:
 		reading = v.reading
 	case v.page.read(&reading):
@@ -99,11 +97,16 @@ func (p *Principal) Read() Reading {
 		reading = p.readSlowly(v.page)
 	}
 	if p.paidAt.Load() > reading.asOf() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.paid.settle(reading)
+		p.settle(&reading)
 	}
 	return reading
+}
+
+// settle takes what was given back off numbers that do not show it yet.
+func (p *Principal) settle(reading *Reading) {
+	p.mu.Lock()
+	*reading = p.paid.settle(*reading)
+	p.mu.Unlock()
 }
 
 // readSlowly returns the last numbers that were told, for a page without any, and wakes the watcher.

@@ -28,7 +28,7 @@ func setLimit(t *testing.T, p *plimsoll.Principal) (int64, error) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	var provider memlimit.Provider = p.MemoryLimit
-	return memlimit.SetGoMemLimitWithOpts(memlimit.WithProvider(provider), memlimit.WithRatio(0.5))
+	return memlimit.Set(memlimit.WithProvider(provider), memlimit.WithRatio(0.5))
 }
 
 func TestItIsAProvider(t *testing.T) {
