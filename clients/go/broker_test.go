@@ -197,12 +197,12 @@ func TestACachePaysADebtOnceAndKeepsItsLimit(t *testing.T) {
 	cache.until(t, "owed")
 	cache.kill()
 	for line := range cache.lines {
-		var told [4]uint64
-		for i, field := range []int{1, 3, 5, 7} {
-			told[i], _ = strconv.ParseUint(strings.Fields(line)[field], 10, 64)
-		}
-		if limit, cached := told[0], told[3]; cached*10 < limit*7 {
-			t.Errorf("it dropped too much: %s", line)
+		fields := strings.Fields(line)
+		owed, _ := strconv.ParseUint(fields[3], 10, 64)
+		freed, _ := strconv.ParseUint(fields[5], 10, 64)
+		// Beside what was dropped, there may be garbage.
+		if freed > owed+32*mib {
+			t.Errorf("it freed too much: %s", line)
 		}
 	}
 }

@@ -69,6 +69,7 @@ func TestTheUsersLimitStaysTheUpperBound(t *testing.T) {
 	defer debug.SetMemoryLimit(before)
 	f := startFake(t, t.TempDir(), good, 1)
 	p := openAt(t, f, Options{})
+	await(t, p, EventJoined)
 	f.publish(1, numbersOf(1<<30))
 	follow := &follower{p: p, users: 300 * mib, set: 300 * mib}
 	follow.bound(1 << 30)
