@@ -84,7 +84,7 @@ func TestItFollowsTheRealBroker(t *testing.T) {
 	if before.Uses > before.Limit+before.Limit/8 {
 		t.Errorf("it uses %d of %d", before.Uses, before.Limit)
 	}
-	limit := before.Uses
+	limit := before.Limit
 	eventually(t, "it gives back under an ever lower maximum", func() bool {
 		if now := p.Read(); now.Owed == 0 && now.Limit <= limit {
 			limit -= limit / 16
