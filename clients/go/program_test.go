@@ -223,7 +223,7 @@ func TestAProcessThatWasStoppedFindsTheNextBroker(t *testing.T) {
 	// The broker cuts it off, and its page grows older than a broker that lives.
 	f.kill()
 	time.Sleep(4 * time.Second)
-	f = startFake(t, dir, good, 9)
+	startFake(t, dir, good, 9)
 	must(t, p.Process.Signal(syscall.SIGCONT))
 	p.until(t, "joined 9")
 }
