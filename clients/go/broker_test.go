@@ -27,7 +27,10 @@ func startBroker(t *testing.T, dir string) *broker {
 	}
 	b := &broker{exec.Command(path, "--directory", dir, "--budget", "256M"), place{dir + "/broker.sock", anyUser}}
 	must(t, b.Start())
-	t.Cleanup(b.kill)
+	t.Cleanup(func() { // it removes its pages
+		_ = b.Process.Signal(syscall.SIGTERM)
+		_ = b.Wait()
+	})
 	eventually(t, "the broker answers", func() bool {
 		control, err := dial(context.Background(), b.place, soon)
 		if err != nil {

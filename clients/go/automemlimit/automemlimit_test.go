@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestItIsAProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = broker.Process.Kill()
+		_ = broker.Process.Signal(syscall.SIGTERM) // it removes its pages
 		_ = broker.Wait()
 	}()
 	p := open(t, plimsoll.Options{Socket: dir + "/broker.sock"})
