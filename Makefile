@@ -8,6 +8,7 @@ NOT_SHOWN := plimsoll-bench-vm plimsoll-mmtk plimsoll-libgc-stressed plimsoll-ag
 NOT_INSTALLED := plimsoll-bench plimsoll-testbed $(NOT_SHOWN)
 
 .PHONY: help build check test test-v2 test-arm test-programs test-machines demo bench lint lint-arm fmt
+.PHONY: test-clients lint-clients
 .PHONY: fuzz simulate stress stress-jvm sanitize model miri docs install dist test-packages test-containers
 .PHONY: clean
 
@@ -38,6 +39,15 @@ test-v2: ## what depends on the kernel, on each machine with cgroup version 2; b
 test-machines: ## all cases of the tests of which `make test` runs some
 	@tools/setup.sh test
 	tools/test.sh every-case
+
+test-clients: ## the clients in Python, Go, Java and Node, each by its own means
+	@tools/setup.sh clients
+	cargo build -p plimsoll-broker -p plimsoll-cli
+	tools/clients.sh test
+
+lint-clients: ## linters, formatters and type checkers of these languages
+	@tools/setup.sh clients
+	tools/clients.sh lint
 
 test-programs: test-machines ## the same, and fifteen real programs on our libgc (ROUNDS=5 for more)
 	@tools/setup.sh programs

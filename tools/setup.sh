@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a Debian 12 machine lacks for one purpose:
-#   tools/setup.sh build | lint | arm-lint | test | arm | v2 | sanitize | miri | programs | demo | bench |
-#     docs | containers | dist
+#   tools/setup.sh build | lint | arm-lint | test | clients | arm | v2 | sanitize | miri | programs | demo |
+#     bench | docs | containers | dist
 # Needs root or sudo. All that is no package of the distribution goes to .cache/ in this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -293,6 +293,13 @@ debian() {
   as_root crates/testbed/guest/debian-image.sh "$cache/debian"
 }
 
+# The languages of the clients, where the distribution's are new enough: Go is not in Debian 12.
+clients() {
+  packages python3 python3-venv
+  command -v node >/dev/null || packages nodejs
+  command -v npm >/dev/null || packages npm
+}
+
 # Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package
 # would start a server.
 prometheus() {
@@ -338,7 +345,7 @@ case $purpose in
   arm-lint) rust_lint; cross ;;
   arm) packages libgc-dev; java; arm ;;
   test)
-    packages libgc-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
+    packages libgc-dev libsqlite3-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
     java 11 21 25
     python_traces
     python_cluster
@@ -346,9 +353,11 @@ case $purpose in
     guest
     user_mode
     debian
+    clients
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     (arm) || say "the tests for aarch64 will be skipped"
     ;;
+  clients) clients ;;
   v2)
     packages libgc-dev util-linux procps
     java 11 21 25
@@ -361,7 +370,7 @@ case $purpose in
   programs) packages libgc-dev $(programs all) ;;
   demo) packages libgc-dev guile-3.0 util-linux procps; java 25; lucene ;;
   bench)
-    packages libgc-dev guile-3.0 util-linux procps vmtouch $(programs light) lilypond
+    packages libgc-dev guile-3.0 util-linux procps vmtouch $(programs light) lilypond libsqlite3-dev
     java 11 21 25
     lucene
     traced
@@ -378,8 +387,8 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, arm-lint, test, arm, v2, sanitize, miri, programs, demo," \
-      "bench, docs, containers or dist"
+    say "unknown purpose '$purpose': build, lint, arm-lint, test, clients, arm, v2, sanitize, miri, programs," \
+      "demo, bench, docs, containers or dist"
     exit 2
     ;;
 esac

@@ -155,6 +155,7 @@ elif [ "${1:-}" = check ]; then
 else
   start "quiet" without_pressure
   start "guests" tests guests
+  start "clients" tools/clients.sh test
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
   start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
@@ -162,6 +163,7 @@ else
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
   step "tests in virtual machines, beside the others" finish "guests"
+  step "clients in other languages, beside the others" finish "clients"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"
   step "address sanitizer, beside the tests" finish "address" "rest"
