@@ -130,7 +130,7 @@ public final class Local {
   }
 
   private Sensed look() {
-    long uses = uses();
+    long uses = pid == null ? 0 : Resident.of(proc, pid.toString());
     try {
       if (domain == null) {
         domain = open();
@@ -156,25 +156,6 @@ public final class Local {
     Runtime heap = Runtime.getRuntime();
     long used = heap.totalMemory() - heap.freeMemory();
     return new Sensed(heap.maxMemory(), heap.maxMemory() - used, uses == 0 ? used : uses);
-  }
-
-  private long uses() {
-    if (pid == null) {
-      return 0;
-    }
-    try {
-      long[] resident = new long[1];
-      Proc.pairs(
-          proc.at("/proc/" + pid + "/status"),
-          (name, bytes) -> {
-            if (name.equals("RssAnon") || name.equals("RssShmem")) {
-              resident[0] += bytes;
-            }
-          });
-      return resident[0];
-    } catch (IOException gone) {
-      return 0;
-    }
   }
 
   /**
