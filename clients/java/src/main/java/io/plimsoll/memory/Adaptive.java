@@ -57,11 +57,11 @@ public final class Adaptive implements AutoCloseable {
   private void run() {
     try {
       tell(new Event(Event.Kind.CHANGED, principal.read()));
-      while (!isClosed) {
+      while (!isClosed && !principal.isClosed()) {
         boolean owes = principal.read().owed() > 0;
         Event event = principal.await(owes ? AGAIN : LONGEST);
         boolean isNews = event.kind() != Event.Kind.TIMEOUT || owes;
-        if (isNews && !isClosed) {
+        if (isNews && !isClosed && !principal.isClosed()) {
           tell(event);
         }
       }

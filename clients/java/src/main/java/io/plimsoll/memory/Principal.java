@@ -60,7 +60,15 @@ public final class Principal implements AutoCloseable {
   }
 
   Principal begin() throws PlimsollException {
-    thread.start();
+    try {
+      thread.start();
+    } catch (OutOfMemoryError none) {
+      // It closes the selector.
+      shared.close();
+      watcher.run();
+      String message = "cannot start a thread: " + none.getMessage();
+      throw new PlimsollException(PlimsollException.Kind.RESOURCE, message, none);
+    }
     long deadline = System.nanoTime() + shared.wish().timeout.toNanos() * STEPS;
     boolean wasInterrupted = false;
     try {
@@ -112,7 +120,8 @@ public final class Principal implements AutoCloseable {
    * event goes to one of them.
    *
    * @param timeout the longest wait
-   * @return the event; {@link Event.Kind#TIMEOUT} when nothing happened in that time
+   * @return the event; {@link Event.Kind#TIMEOUT} when nothing happened in that time, and at once
+   *     when the principal is closed
    * @throws InterruptedException when the thread was interrupted
    */
   public Event await(Duration timeout) throws InterruptedException {
@@ -266,6 +275,15 @@ public final class Principal implements AutoCloseable {
    */
   public Optional<String> lastError() {
     return Optional.ofNullable(shared.lastError());
+  }
+
+  /**
+   * Returns whether the principal is closed, or is just being closed.
+   *
+   * @return true if it never joins again
+   */
+  public boolean isClosed() {
+    return shared.isClosing();
   }
 
   /**

@@ -111,7 +111,7 @@ final class Watcher implements Runnable {
   @Override
   public void run() {
     try (selector) {
-      if (begin()) {
+      if (!shared.isClosing() && begin()) {
         while (!shared.isClosing()) {
           sleep();
           turn();

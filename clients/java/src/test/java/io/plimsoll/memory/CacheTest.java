@@ -67,10 +67,10 @@ class CacheTest {
       now = System.nanoTime();
       broker.publish(1, FakeBroker.owing(20 * MIB, 50 * MIB, now, now));
       Await.until("it has its minimum", () -> cache.weight() == 5 * MIB);
-      long paid = broker.released();
+      Await.until("that is told", () -> broker.released() == 15 * MIB);
       broker.publish(1, numbers(100 * MIB));
       Await.until("it grows again", () -> cache.maximum() > 20 * MIB);
-      assertEquals(paid, broker.released());
+      assertEquals(15 * MIB, broker.released());
     }
   }
 
@@ -95,7 +95,7 @@ class CacheTest {
         MemoryCache<Integer, Integer> cache = cacheOf(principal).directBuffers().build()) {
       fill(cache, 20);
       long now = System.nanoTime();
-      long deadline = now + 3_000_000_000L;
+      long deadline = now + 60_000_000_000L;
       broker.publish(1, FakeBroker.owing(40 * MIB, 8 * MIB, deadline, now));
       Await.until("it drops what is owed", () -> cache.weight() == 12 * MIB);
       // The debt is still there until the adapter has collected. It is not paid twice.
@@ -122,7 +122,7 @@ class CacheTest {
       }
       long now = System.nanoTime();
       broker.publish(1, FakeBroker.owing(40 * MIB, 15 * MIB, now + 100_000_000, now));
-      Await.until("a part at least is measured", () -> broker.released() > MIB);
+      Await.until("a part at least is measured", () -> broker.released() > 0);
       assertTrue(cache.weight() <= 5 * MIB);
     }
   }

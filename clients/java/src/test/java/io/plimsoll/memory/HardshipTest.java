@@ -70,9 +70,14 @@ class HardshipTest {
 
   @Test
   void aProgramWithoutDescriptorsIsAloneAndRejoinsWhenItHasSome() throws Exception {
-    FakeBroker broker = new FakeBroker(folder, Script.GOOD);
+    FakeBroker first = new FakeBroker(folder, Script.GOOD);
     String few = "ulimit -n 64 && exec \"$@\"";
-    try (Child child = new Child(few, broker.socket(), Program.class)) {
+    try (Child child = new Child(few, first.socket(), Program.class)) {
+      // A class that is read from a folder takes a descriptor: all are loaded before.
+      tell(child, "joined");
+      first.close();
+      tell(child, "lost");
+      FakeBroker broker = new FakeBroker(folder, Script.GOOD, 4);
       tell(child, "joined", "take all");
       broker.close();
       tell(child, "lost");

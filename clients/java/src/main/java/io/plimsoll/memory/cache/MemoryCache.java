@@ -93,10 +93,10 @@ public final class MemoryCache<K, V> implements AutoCloseable {
     cache =
         Caffeine.newBuilder()
             .maximumWeight(builder.minimum)
-            .weigher(builder.weigher)
+            .<K, V>weigher(builder.weigher)
             // What leaves the cache is counted and freed on the thread that makes it leave.
             .executor(Runnable::run)
-            .removalListener(this::left)
+            .<K, V>removalListener(this::left)
             .build();
     eviction = cache.policy().eviction().orElseThrow();
     thread = new Thread(this::run, "plimsoll-cache");
@@ -166,7 +166,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
 
   private void run() {
     try {
-      while (!isClosed) {
+      while (!isClosed && !principal.isClosed()) {
         boolean isFull = weight() > maximum() - maximum() / 8;
         principal.await(isFull ? FULL : CALM);
         if (!isClosed) {
