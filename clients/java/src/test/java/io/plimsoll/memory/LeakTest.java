@@ -44,7 +44,7 @@ class LeakTest {
   @Test
   void aHundredPrincipalsLeaveNothingBehind() throws Exception {
     try (FakeBroker broker = new FakeBroker(folder, Script.GOOD)) {
-      // What a process makes only once is made here.
+      // Things that a process makes only once are made here.
       comeAndGo(broker, 10);
       Await.until("they ended", () -> broker.count(broker.gone) == 10);
       long before = descriptors();

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import io.plimsoll.memory.FakeBroker.Script;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -23,14 +24,18 @@ class TruncationTest {
     broker = new FakeBroker(folder, Script.GOOD);
   }
 
+  @AfterEach
+  void end() {
+    broker.close();
+  }
+
   private Principal open() throws PlimsollException {
     return Principal.builder("p").socket(broker.socket()).timeout(Await.SOON).open();
   }
 
   @Test
   void aReaderOfATruncatedPageHasTheLastNumbers() throws Exception {
-    try (broker;
-        Principal principal = open()) {
+    try (Principal principal = open()) {
       Await.event(principal, Event.Kind.JOINED);
       broker.truncatePage(1);
       assertEquals(100 * MIB, principal.read().limit());
@@ -45,8 +50,7 @@ class TruncationTest {
   @Test
   void hotReadersAreNotHarmed() throws Exception {
     AtomicReference<Throwable> harmed = new AtomicReference<>();
-    try (broker;
-        Principal principal = open()) {
+    try (Principal principal = open()) {
       Await.event(principal, Event.Kind.JOINED);
       Thread[] readers = new Thread[2];
       boolean[] isDone = new boolean[1];

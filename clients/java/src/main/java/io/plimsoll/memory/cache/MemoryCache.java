@@ -94,7 +94,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
         Caffeine.newBuilder()
             .maximumWeight(builder.minimum)
             .<K, V>weigher(builder.weigher)
-            // What leaves the cache is counted and freed on the thread that makes it leave.
+            // Entries that leave are counted and freed on the thread that makes them leave.
             .executor(Runnable::run)
             .<K, V>removalListener(this::left)
             .build();

@@ -32,28 +32,28 @@ final class Domain {
     }
   }
 
-  /** The domain of a process, named as in {@code /proc}. */
+  /** The domain of a process, named as in {@code /proc}; null for the whole machine. */
   Domain(Proc proc, String pid) throws IOException {
     this.proc = proc;
     this.pid = pid;
-    this.groups = new CgroupFinder(proc).above(pid);
+    scan();
   }
 
   Reading read() throws IOException {
     if (++reads >= READS_PER_SCAN) {
-      rescan();
+      scan();
     }
     try {
       return readAll();
     } catch (NoSuchFileException removed) {
       // The group was removed and perhaps made again. Look once more before failing.
-      rescan();
+      scan();
       return readAll();
     }
   }
 
-  private void rescan() throws IOException {
-    groups = new CgroupFinder(proc).above(pid);
+  private void scan() throws IOException {
+    groups = pid == null ? List.of() : new CgroupFinder(proc).above(pid);
     reads = 0;
   }
 

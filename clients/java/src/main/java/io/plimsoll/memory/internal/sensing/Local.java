@@ -37,6 +37,9 @@ public final class Local {
   private static final Duration CALM = Duration.ofMillis(500);
   private static final Duration SHORT = Duration.ofMillis(100);
 
+  /** This process, as {@code /proc} names it. */
+  private static final String SELF = "self";
+
   private final Proc proc;
 
   /** The process; null if there is none. */
@@ -131,24 +134,19 @@ public final class Local {
 
   private Sensed look() {
     long uses = pid == null ? 0 : Resident.of(proc, pid.toString());
-    try {
-      if (domain == null) {
-        domain = open();
+    // A group may be gone or hidden. Then the next wider memory bounds the program.
+    for (String whose : new String[] {pid == null ? SELF : pid.toString(), SELF, null}) {
+      try {
+        if (domain == null) {
+          domain = new Domain(proc, whose);
+        }
+        Domain.Reading reading = domain.read();
+        return new Sensed(reading.capacity(), reading.room(), uses);
+      } catch (IOException | RuntimeException fault) {
+        domain = null;
       }
-      Domain.Reading reading = domain.read();
-      return new Sensed(reading.capacity(), reading.room(), uses);
-    } catch (IOException | RuntimeException fault) {
-      domain = null;
-      return withoutProc(uses);
     }
-  }
-
-  private Domain open() throws IOException {
-    try {
-      return new Domain(proc, pid == null ? "self" : pid.toString());
-    } catch (IOException hidden) {
-      return new Domain(proc, "self");
-    }
+    return withoutProc(uses);
   }
 
   /** The heap is the only memory that a program knows of without the kernel's help. */

@@ -161,6 +161,18 @@ class LocalTest {
   }
 
   @Test
+  void whereTheGroupIsGoneTheMachineBounds() throws Exception {
+    machine(1000, 400);
+    write("/proc/7/cgroup", "0::/gone (deleted)\n");
+    write("/proc/7/status", "RssAnon: 1024 kB\n");
+    write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    write("/sys/fs/cgroup/cgroup.controllers", "memory\n");
+    Numbers now = new Local(root).sense(7L, 5);
+    assertEquals(MIB, now.uses());
+    assertEquals((1 + 400 - 32) * MIB, now.available());
+  }
+
+  @Test
   void namesBelowMountsAreFound() {
     assertEquals("b/c", CgroupFinder.below("/a", "/a/b/c"));
     assertEquals("", CgroupFinder.below("/a", "/a"));
