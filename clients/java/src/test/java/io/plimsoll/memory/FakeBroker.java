@@ -243,9 +243,13 @@ final class FakeBroker implements AutoCloseable {
     }
   }
 
-  /** Dies as by SIGKILL: connections end, files stay. */
   @Override
   public void close() {
+    kill();
+  }
+
+  /** Dies as by SIGKILL: connections end, files stay. */
+  void kill() {
     isDead = true;
     List<Thread> ending;
     try {

@@ -112,7 +112,7 @@ class HardshipTest {
     try (FakeBroker broker = new FakeBroker(folder, Script.GOOD);
         Child child = new Child("exec \"$@\"", broker.socket(), Program.class)) {
       tell(child, "joined");
-      child.close();
+      child.process.destroyForcibly();
       Await.until("it is gone", () -> broker.count(broker.gone) == 1);
     }
   }

@@ -202,7 +202,7 @@ class PrincipalTest {
     try (FakeBroker broker = new FakeBroker(folder, Script.STRICT);
         Principal outer = builder(broker).open()) {
       Await.event(outer, Event.Kind.JOINED);
-      broker.close();
+      broker.kill();
       try (FakeBroker next = new FakeBroker(folder, Script.PAGES_ELSEWHERE, 20)) {
         Await.event(outer, Event.Kind.JOINED);
         next.publishSilently(20, numbers(33 * MIB));
@@ -212,6 +212,7 @@ class PrincipalTest {
   }
 
   @Test
+  @SuppressWarnings("try")
   void waitsCanBeEnded() throws Exception {
     try (Principal principal = Principal.builder("p").alone().open()) {
       principal.await(Duration.ZERO);
