@@ -17,7 +17,8 @@ final class Child implements AutoCloseable {
   Child(String shell, Path socket, Class<?> main, String... arguments) throws IOException {
     List<String> command = new ArrayList<>(List.of("sh", "-c", shell, "sh"));
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+    command.addAll(List.of("-Xmx64m", "-XX:MaxDirectMemorySize=1g"));
+    command.addAll(List.of("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
     command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
     command.addAll(List.of(arguments));
     ProcessBuilder builder = new ProcessBuilder(command);
