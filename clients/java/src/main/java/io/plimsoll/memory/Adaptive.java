@@ -24,8 +24,9 @@ public final class Adaptive implements AutoCloseable {
   @FunctionalInterface
   public interface Change {
     /**
-     * Adapts the program to the numbers. It frees the bytes that are owed and nothing more: the limit
-     * is that of the whole program, and the debt is already the part of its use that is above.
+     * Adapts the program to the numbers. It frees the bytes that are owed and nothing more: the
+     * limit is that of the whole program, and the debt is already the part of its use that is
+     * above.
      *
      * @param event the event with its numbers
      * @return how many bytes were really freed; the broker is told

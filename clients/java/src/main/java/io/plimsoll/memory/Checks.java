@@ -30,7 +30,8 @@ final class Checks {
     boolean isPlain =
         adapter
             .chars()
-            .allMatch(each -> each >= 'a' && each <= 'z' || each >= '0' && each <= '9' || each == '-');
+            .allMatch(
+                each -> each >= 'a' && each <= 'z' || each >= '0' && each <= '9' || each == '-');
     require(
         isPlain && !adapter.isEmpty() && adapter.length() <= MAX_ADAPTER,
         "the name of an adapter has 1 to " + MAX_ADAPTER + " bytes of a to z, 0 to 9 and -");
@@ -43,8 +44,7 @@ final class Checks {
   }
 
   static int priority(int priority) {
-    require(
-        priority >= -100 && priority <= 100, "a priority is -100 to 100, not " + priority);
+    require(priority >= -100 && priority <= 100, "a priority is -100 to 100, not " + priority);
     return priority;
   }
 

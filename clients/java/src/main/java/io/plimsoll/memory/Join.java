@@ -95,9 +95,7 @@ final class Join {
 
   private Found find(Before before) throws PlimsollException {
     if (wish.isAnothers()) {
-      return before.joined()
-          ? find(ANCESTORS)
-          : new Found(wish.named, wish.existingPage, false);
+      return before.joined() ? find(ANCESTORS) : new Found(wish.named, wish.existingPage, false);
     }
     if (before.found()) {
       return find(1);
@@ -117,9 +115,9 @@ final class Join {
   }
 
   /**
-   * Waits until the principal that the environment names has its process. {@code plimsoll run} tells
-   * the broker the process only after the start, and a program that registered before that would
-   * become a second principal.
+   * Waits until the principal that the environment names has its process. {@code plimsoll run}
+   * tells the broker the process only after the start, and a program that registered before that
+   * would become a second principal.
    */
   private void awaitProcess() throws PlimsollException {
     long end = System.nanoTime() + AWAIT_PROCESS;
@@ -158,8 +156,8 @@ final class Join {
   }
 
   /**
-   * Finds the principal of our process or of an ancestor. After a broker's restart its number in the
-   * environment is no longer valid.
+   * Finds the principal of our process or of an ancestor. After a broker's restart its number in
+   * the environment is no longer valid.
    */
   private Found find(int generations) throws PlimsollException {
     List<Message> principals = principals();
@@ -183,9 +181,9 @@ final class Join {
   }
 
   /**
-   * Tells which adapter steers a principal that another process registered, and what it is called if
-   * nobody gave it a name, if its process is this one. A child that merely inherited the environment
-   * must not do so.
+   * Tells which adapter steers a principal that another process registered, and what it is called
+   * if nobody gave it a name, if its process is this one. A child that merely inherited the
+   * environment must not do so.
    */
   private void steer(long id) throws PlimsollException {
     boolean callsItself = wish.isUnnamed && !wish.isAnothers();

@@ -2,8 +2,8 @@ package io.plimsoll.memory;
 
 /**
  * The numbers of a principal at one moment. Sizes are bytes, times are nanoseconds of {@code
- * CLOCK_MONOTONIC}, which is the clock of {@link System#nanoTime()} on Linux. No number is negative:
- * one that is too large for a {@code long} is shown as {@link Long#MAX_VALUE}.
+ * CLOCK_MONOTONIC}, which is the clock of {@link System#nanoTime()} on Linux. No number is
+ * negative: one that is too large for a {@code long} is shown as {@link Long#MAX_VALUE}.
  *
  * @param limit the memory that may be used now
  * @param available the memory that could be had if it asked
@@ -73,7 +73,17 @@ public record Numbers(
   /** The same numbers from another source, which counts its changes by itself. */
   Numbers from(Source source, long generation, long heartbeat) {
     return new Numbers(
-        limit, available, owed, deadline, uses, share, level, sensed, source, generation, heartbeat);
+        limit,
+        available,
+        owed,
+        deadline,
+        uses,
+        share,
+        level,
+        sensed,
+        source,
+        generation,
+        heartbeat);
   }
 
   /** Whether nothing that readers act upon differs: limit, available, owed, deadline, level. */

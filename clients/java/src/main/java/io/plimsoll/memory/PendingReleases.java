@@ -4,9 +4,9 @@ import java.util.ArrayDeque;
 
 /**
  * Memory that the program gave back and that the numbers do not show yet. The broker reads a
- * program's memory some milliseconds after it was freed, and numbers that were on their way meanwhile
- * are older still. Without this, a debt that was paid would be told again, and paid twice. Belongs to
- * the lock of the principal.
+ * program's memory some milliseconds after it was freed, and numbers that were on their way
+ * meanwhile are older still. Without this, a debt that was paid would be told again, and paid
+ * twice. Belongs to the lock of the principal.
  */
 final class PendingReleases {
   /** Releases that are remembered one by one; further ones join the last. */

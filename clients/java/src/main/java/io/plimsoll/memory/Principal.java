@@ -11,8 +11,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.LongFunction;
 
 /**
- * A principal: the unit to which memory is accounted, a program with its descendants, or a group. It
- * is registered with a broker, or on its own while none runs. Any thread may use it.
+ * A principal: the unit to which memory is accounted, a program with its descendants, or a group.
+ * It is registered with a broker, or on its own while none runs. Any thread may use it.
  *
  * <pre>{@code
  * try (Principal principal = Principal.builder("my-cache").adapter("self").open()) {
@@ -97,8 +97,8 @@ public final class Principal implements AutoCloseable {
 
   /**
    * Reads the present numbers. Takes a few loads, no lock, no system call; never fails and never
-   * blocks. Memory that {@link #released} told of counts as given back at once; until the broker has
-   * seen that, reading takes a lock.
+   * blocks. Memory that {@link #released} told of counts as given back at once; until the broker
+   * has seen that, reading takes a lock.
    *
    * @return the numbers, all of one moment
    */
@@ -137,8 +137,8 @@ public final class Principal implements AutoCloseable {
   }
 
   /**
-   * Reports what is known about the program. Does not wait: the report is sent by another thread, and
-   * again after a rejoin.
+   * Reports what is known about the program. Does not wait: the report is sent by another thread,
+   * and again after a rejoin.
    *
    * @param report the facts that are known or have changed
    */
@@ -148,8 +148,8 @@ public final class Principal implements AutoCloseable {
 
   /**
    * Reports that the program has given memory back. Does not wait. Call it after the memory was
-   * freed, with the amount that really was: from then on it is not owed any more. If the broker finds
-   * the memory still in use, it is owed again.
+   * freed, with the amount that really was: from then on it is not owed any more. If the broker
+   * finds the memory still in use, it is owed again.
    *
    * @param bytes bytes, 0 or more
    */
@@ -287,8 +287,8 @@ public final class Principal implements AutoCloseable {
   }
 
   /**
-   * Ends the registration. Waiting threads return. Takes a few timeouts at most if the broker hangs.
-   * The last numbers can still be read.
+   * Ends the registration. Waiting threads return. Takes a few timeouts at most if the broker
+   * hangs. The last numbers can still be read.
    */
   @Override
   public void close() {

@@ -64,9 +64,9 @@ public final class PrincipalBuilder {
   }
 
   /**
-   * Names the adapter that steers the program. A program that adapts by itself gives {@code "self"}.
-   * By default it is passive, and never asked to give memory back; under {@code plimsoll run} the
-   * adapter there goes on to steer it.
+   * Names the adapter that steers the program. A program that adapts by itself gives {@code
+   * "self"}. By default it is passive, and never asked to give memory back; under {@code plimsoll
+   * run} the adapter there goes on to steer it.
    *
    * @param adapter 1 to 32 bytes of a to z, 0 to 9 and -
    * @return this builder
@@ -146,8 +146,8 @@ public final class PrincipalBuilder {
   /**
    * Uses the principal that the environment names, even if its process is another. For code that is
    * not the program itself, such as a library in one of its processes. Without such an environment,
-   * or in a process with more rights than the user who started it, nothing changes. A program itself
-   * does not need this: {@link #open} finds the principal of its process.
+   * or in a process with more rights than the user who started it, nothing changes. A program
+   * itself does not need this: {@link #open} finds the principal of its process.
    *
    * @return this builder
    */

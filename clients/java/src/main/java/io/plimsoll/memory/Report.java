@@ -4,8 +4,8 @@ import java.util.Arrays;
 import java.util.function.ObjLongConsumer;
 
 /**
- * The knowledge that a program has of itself, for {@link Principal#report}. A program leaves out the
- * facts that it does not know; they keep the value that was reported last. Not safe for use by
+ * The knowledge that a program has of itself, for {@link Principal#report}. A program leaves out
+ * the facts that it does not know; they keep the value that was reported last. Not safe for use by
  * several threads at once; {@code report} takes a copy.
  */
 public final class Report {

@@ -9,7 +9,9 @@ package io.plimsoll.memory;
  */
 record Told(Numbers numbers, long joins, boolean joined) {
 
-  /** The event that follows if {@code before} was told last; null if nothing that matters changed. */
+  /**
+   * The event that follows if {@code before} was told last; null if nothing that matters changed.
+   */
   Event.Kind newsSince(Told before) {
     Numbers now = numbers;
     Numbers then = before.numbers;

@@ -15,12 +15,12 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The watcher: the thread that keeps a principal's numbers current. It alone talks to the broker, so
- * that an interrupt of a thread of the program closes nothing.
+ * The watcher: the thread that keeps a principal's numbers current. It alone talks to the broker,
+ * so that an interrupt of a thread of the program closes nothing.
  *
- * <p>While joined it sleeps until the broker tells of a change, the program has something to send, or
- * a second is over (to check the heartbeat). While alone it senses, and tries to join with growing
- * pauses.
+ * <p>While joined it sleeps until the broker tells of a change, the program has something to send,
+ * or a second is over (to check the heartbeat). While alone it senses, and tries to join with
+ * growing pauses.
  */
 final class Watcher implements Runnable {
   /** How often the heartbeat is checked while joined. */
@@ -32,9 +32,9 @@ final class Watcher implements Runnable {
   private static final long LAST_PAUSE = TimeUnit.SECONDS.toNanos(5);
 
   /**
-   * After a broker is gone: how often to look for a principal that another process registered, before
-   * the program registers by itself. With the pauses this takes some seconds, in which {@code
-   * plimsoll run} rejoins and brings weight and name back.
+   * After a broker is gone: how often to look for a principal that another process registered,
+   * before the program registers by itself. With the pauses this takes some seconds, in which
+   * {@code plimsoll run} rejoins and brings weight and name back.
    */
   private static final int FINDS = 6;
 
@@ -131,7 +131,8 @@ final class Watcher implements Runnable {
       tryJoin();
     } catch (PlimsollException failure) {
       boolean isAbsent = failure.kind() == PlimsollException.Kind.ABSENT;
-      // Where another user took a usual place of ours, and no broker answers at the others, there is
+      // Where another user took a usual place of ours, and no broker answers at the others, there
+      // is
       // none for us.
       boolean isTaken = failure.kind() == PlimsollException.Kind.UNTRUSTED;
       boolean isOld = failure.isRefusal("NoSuchPrincipal") && shared.wish().isAnothers();
@@ -308,9 +309,7 @@ final class Watcher implements Runnable {
   private void feelPulse() throws PlimsollException {
     long now = System.nanoTime();
     boolean isFresh =
-        bond.page != null
-            ? !bond.page.isStale(now)
-            : now - bond.heard < Page.STALE_AFTER / 3;
+        bond.page != null ? !bond.page.isStale(now) : now - bond.heard < Page.STALE_AFTER / 3;
     if (isFresh) {
       return;
     }
@@ -385,7 +384,8 @@ final class Watcher implements Runnable {
   }
 
   /**
-   * A random time between half and all of a pause, so that a thousand programs do not rejoin at once.
+   * A random time between half and all of a pause, so that a thousand programs do not rejoin at
+   * once.
    */
   private static long jittered(long pause) {
     return pause / 2 + ThreadLocalRandom.current().nextLong(pause / 2);

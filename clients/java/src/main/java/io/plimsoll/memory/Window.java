@@ -3,8 +3,8 @@ package io.plimsoll.memory;
 import io.plimsoll.memory.internal.page.Page;
 
 /**
- * The place where a principal's numbers are read: the broker's page, or numbers of our own. Replaced
- * as a whole, so that readers need no lock.
+ * The place where a principal's numbers are read: the broker's page, or numbers of our own.
+ * Replaced as a whole, so that readers need no lock.
  *
  * @param page the broker's page, or null
  * @param own the numbers where there is no page

@@ -8,7 +8,9 @@ import java.time.Duration;
 import java.util.concurrent.Callable;
 import java.util.function.Predicate;
 
-/** Waits of tests. They end as soon as the thing happens, and are long enough for a busy machine. */
+/**
+ * Waits of tests. They end as soon as the thing happens, and are long enough for a busy machine.
+ */
 public final class Await {
   /** The longest wait. */
   public static final Duration SOON = Duration.ofSeconds(60);

@@ -54,7 +54,9 @@ class CacheBesideNeighbourTest {
   private static long[] numbers(Child hoarder) throws Exception {
     String[] words = hoarder.said.readLine().split(" ");
     return new long[] {
-      Long.parseLong(words[0]), Long.parseLong(words[1]), Long.parseLong(words[2]),
+      Long.parseLong(words[0]),
+      Long.parseLong(words[1]),
+      Long.parseLong(words[2]),
       Long.parseLong(words[3])
     };
   }

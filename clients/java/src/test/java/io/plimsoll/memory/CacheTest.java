@@ -113,8 +113,7 @@ class CacheTest {
     try (FakeBroker broker = new FakeBroker(folder, Script.GOOD);
         Principal principal = open(broker, "self");
         MemoryCache<Integer, ByteBuffer> cache =
-            MemoryCache.<Integer, ByteBuffer>builder(
-                    principal, (key, value) -> value.capacity())
+            MemoryCache.<Integer, ByteBuffer>builder(principal, (key, value) -> value.capacity())
                 .directBuffers()
                 .build()) {
       for (int key = 0; key < 20; key++) {

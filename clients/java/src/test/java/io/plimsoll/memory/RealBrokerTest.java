@@ -51,8 +51,7 @@ class RealBrokerTest {
         awaitJoined(light);
         awaitJoined(heavy);
         Await.until(
-            "shares are by weight",
-            () -> isAbout(heavy.read().share(), light.read().share() * 3));
+            "shares are by weight", () -> isAbout(heavy.read().share(), light.read().share() * 3));
         assertTrue(light.limit() + heavy.limit() <= BUDGET);
         light.setWeight(30);
         Await.until(

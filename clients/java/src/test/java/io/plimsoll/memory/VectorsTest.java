@@ -28,8 +28,7 @@ import org.junit.jupiter.api.Test;
 /** The vectors of {@code clients/vectors}, which clients in every language run. */
 class VectorsTest {
   /** Beside the folder of this project, or as the property says. */
-  private static final Path FOLDER =
-      Path.of(System.getProperty("plimsoll.vectors", "../vectors"));
+  private static final Path FOLDER = Path.of(System.getProperty("plimsoll.vectors", "../vectors"));
 
   private static List<Message> cases(String name) throws Exception {
     String text = Files.readString(FOLDER.resolve(name + ".json"));
@@ -74,7 +73,8 @@ class VectorsTest {
         Govern govern =
             governor.step(
                 now,
-                new Granted(granted.number("limit"), granted.number("owed"), granted.number("uses")),
+                new Granted(
+                    granted.number("limit"), granted.number("owed"), granted.number("uses")),
                 new Own(
                     own.number("resident"),
                     own.number("beside"),

@@ -21,8 +21,8 @@ import java.util.function.Consumer;
  * byte[] page = cache.cache().get("index", name -> render(name));
  * }</pre>
  *
- * <p>A value in the heap is free memory only after a collection, and is given back only when the heap
- * shrinks. Two cases:
+ * <p>A value in the heap is free memory only after a collection, and is given back only when the
+ * heap shrinks. Two cases:
  *
  * <ul>
  *   <li>The principal names no adapter: then {@code plimsoll run} steers the heap from outside, and
@@ -69,7 +69,9 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   /** Weight that left the cache while this thread shrank it. */
   private long freed;
 
-  /** When the broker last looked, and the weight at that time: growth since is not in its numbers. */
+  /**
+   * When the broker last looked, and the weight at that time: growth since is not in its numbers.
+   */
   private long sensed = -1;
 
   private long sensedWeight;

@@ -36,8 +36,8 @@ public final class MemoryCacheBuilder<K, V> {
   }
 
   /**
-   * Sets how large the cache would be if it kept all its data. By default that is guessed: twice its
-   * size while it drops entries for lack of room, else little more than its size.
+   * Sets how large the cache would be if it kept all its data. By default that is guessed: twice
+   * its size while it drops entries for lack of room, else little more than its size.
    *
    * @param bytes bytes, as the weigher counts them
    * @return this builder
@@ -60,9 +60,9 @@ public final class MemoryCacheBuilder<K, V> {
 
   /**
    * Tells how a value outside of the heap is freed at once, for example {@code Arena::close} or the
-   * release of a counted buffer. Each value that leaves the cache, for whatever reason, is freed once.
-   * The function must be short and must not use the cache. Make sure that nobody still uses the
-   * value, by counting its users.
+   * release of a counted buffer. Each value that leaves the cache, for whatever reason, is freed
+   * once. The function must be short and must not use the cache. Make sure that nobody still uses
+   * the value, by counting its users.
    *
    * @param function frees a value
    * @return this builder

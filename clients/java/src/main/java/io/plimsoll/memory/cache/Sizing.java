@@ -12,14 +12,14 @@ final class Sizing {
 
   private static final long LEAST_STEP = 1 << 20;
 
-  /**
-   * A collector needs free heap: a cache in it takes at most one part in this many of the heap.
-   */
+  /** A collector needs free heap: a cache in it takes at most one part in this many of the heap. */
   private static final long HEAP_PART = 2;
 
   private Sizing() {}
 
-  /** The size up to which the cache may grow now. It grows only while the use is below the limit. */
+  /**
+   * The size up to which the cache may grow now. It grows only while the use is below the limit.
+   */
   static long maximum(Numbers now, long weight, long minimum, long bound) {
     long room = now.owed() > 0 ? 0 : now.room();
     return Math.max(minimum, Math.min(bound, weight + room / GROW_PART));

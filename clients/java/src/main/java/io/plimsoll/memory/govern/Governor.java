@@ -67,7 +67,8 @@ public final class Governor {
   private long reported;
 
   /**
-   * The last release, so that one that did not help is not repeated in vain. All 0 before the first.
+   * The last release, so that one that did not help is not repeated in vain. All 0 before the
+   * first.
    *
    * @param at when it ended
    * @param took how long it took
@@ -94,8 +95,8 @@ public final class Governor {
   }
 
   /**
-   * Measures how fast the program allocates. Called before {@link #step}, and also while there are no
-   * numbers.
+   * Measures how fast the program allocates. Called before {@link #step}, and also while there are
+   * no numbers.
    *
    * @param now the time
    * @param allocated the bytes that the program has ever allocated
@@ -171,8 +172,8 @@ public final class Governor {
   }
 
   /**
-   * Returns the time until the next look: shorter while the program allocates, longer where news end
-   * the wait, and long while there are no numbers.
+   * Returns the time until the next look: shorter while the program allocates, longer where news
+   * end the wait, and long while there are no numbers.
    *
    * @param hasNumbers whether there are numbers
    * @param isHeard whether news end the wait
@@ -201,11 +202,11 @@ public final class Governor {
   /**
    * The part of {@code most} bytes that is left to this process. While all use more than that, each
    * member of the family gives the same part of its use: if each gave the whole excess, they would
-   * give it many times. If the others had their time and did not, they cannot, and this one pays all.
+   * give it many times. If the others had their time and did not, they cannot, and this one pays
+   * all.
    */
   private long left(long now, long most, long others) {
-    boolean paysAlone =
-        last.at() > 0 && !last.reached() && minus(now, last.at()) >= FIRST_PAUSE;
+    boolean paysAlone = last.at() > 0 && !last.reached() && minus(now, last.at()) >= FIRST_PAUSE;
     long all = plus(resident, others);
     long surplus = minus(all, most);
     if (paysAlone || surplus == 0) {

@@ -12,10 +12,10 @@ import java.nio.ByteOrder;
  * An availability page: 4096 bytes of shared memory for each principal, written by the broker only.
  * Reading it takes no lock and no system call, and never fails.
  *
- * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that the
- * words have any value, and throws an InternalError at a later point of this thread. So whatever
- * looks wrong makes a call into the virtual machine, at whose end the error is thrown, and caught
- * here.
+ * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that
+ * the words have any value, and throws an InternalError at a later point of this thread. So
+ * whatever looks wrong makes a call into the virtual machine, at whose end the error is thrown, and
+ * caught here.
  */
 public final class Page {
   /** The size of a page, bytes. */

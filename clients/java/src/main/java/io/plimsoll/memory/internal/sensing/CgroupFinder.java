@@ -94,9 +94,7 @@ final class CgroupFinder {
       boolean isMemory = Arrays.asList(fields[1].split(",")).contains("memory");
       if (isV2 ? isUnified : isMemory) {
         String name = fields[2];
-        return name.endsWith(DELETED)
-            ? name.substring(0, name.length() - DELETED.length())
-            : name;
+        return name.endsWith(DELETED) ? name.substring(0, name.length() - DELETED.length()) : name;
       }
     }
     return null;

@@ -7,9 +7,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The memory that bounds a process: the machine's, or that of the tightest cgroup above. The one with
- * the least room binds. Limits are read each time; the list of groups is made again after many reads,
- * and at once if a group disappeared.
+ * The memory that bounds a process: the machine's, or that of the tightest cgroup above. The one
+ * with the least room binds. Limits are read each time; the list of groups is made again after many
+ * reads, and at once if a group disappeared.
  */
 final class Domain {
   /** After this many reads the groups are looked up again, because a process can be moved. */
@@ -77,8 +77,8 @@ final class Domain {
   }
 
   /**
-   * The machine's memory. In use is what cannot be dropped for free: the kernel is reluctant to drop
-   * half of the reclaimable slabs. Never less than the kernel's own estimate.
+   * The machine's memory. In use is what cannot be dropped for free: the kernel is reluctant to
+   * drop half of the reclaimable slabs. Never less than the kernel's own estimate.
    */
   private Reading machine() throws IOException {
     Map<String, Long> info = new HashMap<>();
@@ -91,8 +91,7 @@ final class Domain {
     long droppable = files + of(info, "SwapCached") + of(info, "SReclaimable") / 2;
     long used = Math.max(total - of(info, "MemFree") - droppable, 0);
     Long available = info.get("MemAvailable");
-    return new Reading(
-        total, available == null ? used : Math.max(used, total - available));
+    return new Reading(total, available == null ? used : Math.max(used, total - available));
   }
 
   private static long of(Map<String, Long> info, String name) {

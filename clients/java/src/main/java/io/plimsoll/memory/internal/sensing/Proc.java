@@ -45,7 +45,8 @@ final class Proc {
       String[] words = line.trim().split("\\s+");
       long value = words.length < 2 ? -1 : number(words[1]);
       if (value >= 0) {
-        String name = words[0].endsWith(":") ? words[0].substring(0, words[0].length() - 1) : words[0];
+        String name =
+            words[0].endsWith(":") ? words[0].substring(0, words[0].length() - 1) : words[0];
         boolean isKib = words.length > 2 && words[2].equals("kB");
         taker.accept(name, isKib ? times(value, KIB) : value);
       }

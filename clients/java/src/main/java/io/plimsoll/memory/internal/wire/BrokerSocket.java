@@ -46,8 +46,8 @@ public record BrokerSocket(Path path, Long owner) {
   }
 
   /**
-   * The places, in the order to try them. Only {@code PLIMSOLL_SOCKET} if it is set; else the user's
-   * broker, then the system's.
+   * The places, in the order to try them. Only {@code PLIMSOLL_SOCKET} if it is set; else the
+   * user's broker, then the system's.
    *
    * @param around the environment
    * @return the places

@@ -28,8 +28,18 @@ public final class Connection implements AutoCloseable {
   /** The fields of a listing that are used. */
   private static final Predicate<String> LISTED =
       List.of(
-              "parameters", "continues", "error", "message", "principals", "children", "id", "name",
-              "pid", "kind", "adapter", "page")
+              "parameters",
+              "continues",
+              "error",
+              "message",
+              "principals",
+              "children",
+              "id",
+              "name",
+              "pid",
+              "kind",
+              "adapter",
+              "page")
           ::contains;
 
   /** The pause between two tries to connect while the broker's queue of connections is full. */
@@ -55,8 +65,8 @@ public final class Connection implements AutoCloseable {
   }
 
   /**
-   * Connects to the first of these sockets that answers and can be trusted. An untrusted listener at
-   * one place does not keep us from the next.
+   * Connects to the first of these sockets that answers and can be trusted. An untrusted listener
+   * at one place does not keep us from the next.
    *
    * @param candidates the sockets, in the order to try them
    * @param timeout bounds this and every later call
@@ -64,8 +74,7 @@ public final class Connection implements AutoCloseable {
    * @return the connection
    * @throws PlimsollException when none answers, or only untrusted processes listen
    */
-  public static Connection first(
-      List<BrokerSocket> candidates, Duration timeout, Selector selector)
+  public static Connection first(List<BrokerSocket> candidates, Duration timeout, Selector selector)
       throws PlimsollException {
     PlimsollException untrusted = null;
     for (BrokerSocket candidate : candidates) {

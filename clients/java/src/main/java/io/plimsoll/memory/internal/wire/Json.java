@@ -7,8 +7,9 @@ import java.util.Map;
 import java.util.function.Predicate;
 
 /**
- * Reads and writes JSON (RFC 8259). Objects are maps, arrays lists, whole numbers {@link Long}, other
- * numbers {@link Double}. A whole number that is too large is shown as {@link Long#MAX_VALUE}.
+ * Reads and writes JSON (RFC 8259). Objects are maps, arrays lists, whole numbers {@link Long},
+ * other numbers {@link Double}. A whole number that is too large is shown as {@link
+ * Long#MAX_VALUE}.
  */
 public final class Json {
   /** The deepest nesting. A broker's tree has 8 levels, two of JSON for each. */

@@ -52,8 +52,7 @@ public record Reply(Message parameters, boolean continues, String error) {
   public static Reply parse(byte[] message, Predicate<String> keep) throws PlimsollException {
     try {
       // Unlike the constructor of a text, this refuses what is not UTF-8.
-      String text =
-          StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(message)).toString();
+      String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(message)).toString();
       if (!(Json.parse(text, keep) instanceof Map<?, ?> fields)) {
         throw Message.against("the answer is no JSON object");
       }

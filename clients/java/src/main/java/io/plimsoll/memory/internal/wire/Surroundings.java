@@ -51,8 +51,8 @@ public record Surroundings(Path socket, Path runtimeDirectory, Path home, long u
   }
 
   /**
-   * Returns whether the process has more rights than the user who started it. Such a process may not
-   * read its own vector, which counts as yes.
+   * Returns whether the process has more rights than the user who started it. Such a process may
+   * not read its own vector, which counts as yes.
    *
    * @param auxiliary the file with the auxiliary vector
    * @return whether it has
@@ -82,7 +82,9 @@ public record Surroundings(Path socket, Path runtimeDirectory, Path home, long u
     }
   }
 
-  /** The directory if it belongs to this user: `su` leaves the previous user's in the environment. */
+  /**
+   * The directory if it belongs to this user: `su` leaves the previous user's in the environment.
+   */
   private static Path owned(Path directory, long user) {
     try {
       boolean isOwn =

@@ -124,7 +124,8 @@ class LocalTest {
     write("/proc/7/cgroup", "3:cpu:/x\n0::/outer/in ner (deleted)\n");
     write(
         "/proc/self/mountinfo",
-        "30 1 0:26 /outer /cg\\040roups rw shared:1 - cgroup2 none rw\n31 1 0:5 / /x rw - tmpfs x rw\n");
+        "30 1 0:26 /outer /cg\\040roups rw shared:1 - cgroup2 none rw\n"
+            + "31 1 0:5 / /x rw - tmpfs x rw\n");
     write("/cg roups/cgroup.controllers", "cpu memory pids\n");
     write("/cg roups/memory.max", "314572800\n");
     write("/cg roups/memory.current", "209715200\n");
@@ -144,8 +145,7 @@ class LocalTest {
     machine(1000, 400);
     write("/proc/7/cgroup", "9:memory:/outer/inner\n0::/\n");
     write(
-        "/proc/self/mountinfo",
-        "30 1 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+        "/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
     String top = "/sys/fs/cgroup/memory/";
     write(top + "memory.limit_in_bytes", "9223372036854771712\n");
     write(top + "memory.use_hierarchy", "1\n");

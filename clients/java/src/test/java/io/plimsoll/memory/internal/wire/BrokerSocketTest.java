@@ -38,8 +38,7 @@ class BrokerSocketTest {
     String byUser = "/run/user/1234/plimsoll/broker.sock";
     String inTmp = "/tmp/plimsoll-1234/broker.sock";
     String system = "/run/plimsoll/broker.sock";
-    assertEquals(
-        List.of(byUser, inTmp, system), paths(new Surroundings(null, null, null, 1234)));
+    assertEquals(List.of(byUser, inTmp, system), paths(new Surroundings(null, null, null, 1234)));
     assertEquals(
         List.of("/x/plimsoll/broker.sock", byUser, inTmp, "/h/.cache/plimsoll/broker.sock", system),
         paths(new Surroundings(null, Path.of("/x"), Path.of("/h"), 1234)));

@@ -37,8 +37,30 @@ class JsonTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "", " ", "{", "[1,]", "{\"a\"}", "{a:1}", "01", "-", "1.", "1e", "tru", "\"\\x\"", "\"\\u12",
-        "\"a\nb\"", "{} {}", "nan", "+1", "[1 2]", "{\"a\":1,}", "\u0000", "\"", "\"\\", "--1", ".5"
+        "",
+        " ",
+        "{",
+        "[1,]",
+        "{\"a\"}",
+        "{a:1}",
+        "01",
+        "-",
+        "1.",
+        "1e",
+        "tru",
+        "\"\\x\"",
+        "\"\\u12",
+        "\"a\nb\"",
+        "{} {}",
+        "nan",
+        "+1",
+        "[1 2]",
+        "{\"a\":1,}",
+        "\u0000",
+        "\"",
+        "\"\\",
+        "--1",
+        ".5"
       })
   void otherTextsAreRefused(String text) {
     assertThrows(Json.Malformed.class, () -> parse(text));
@@ -85,7 +107,8 @@ class JsonTest {
       case 2:
         return null;
       case 3:
-        return random.ints(random.nextInt(9), 0, 300)
+        return random
+            .ints(random.nextInt(9), 0, 300)
             .collect(StringBuilder::new, (out, each) -> out.append((char) each), (a, b) -> {})
             .toString();
       case 4:
