@@ -107,7 +107,7 @@ public final class Principal implements AutoCloseable {
   }
 
   /**
-   * Reads the memory that may be used now, by one load. Otherwise as {@link #read}.
+   * Reads the memory that may be used now, by two loads. Otherwise as {@link #read}.
    *
    * @return bytes
    */

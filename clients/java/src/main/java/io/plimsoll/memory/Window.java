@@ -25,7 +25,7 @@ record Window(Page page, Numbers own, Source source) {
     return page == null ? own : page.read(source);
   }
 
-  /** One number, by one load; 0 while the page shows none. */
+  /** One number; 0 while the page shows none. */
   long limit() {
     return page == null ? own.limit() : page.limit();
   }

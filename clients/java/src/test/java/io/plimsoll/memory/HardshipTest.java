@@ -78,7 +78,9 @@ class HardshipTest {
       first.close();
       tell(child, "lost");
       FakeBroker broker = new FakeBroker(folder, Script.GOOD, 4);
-      tell(child, "joined", "take all");
+      tell(child, "joined", "3");
+      Await.until("it is told", () -> broker.released() == 3);
+      tell(child, "take all");
       broker.close();
       // Its own sockets were closed.
       tell(child, "lost", "take all");

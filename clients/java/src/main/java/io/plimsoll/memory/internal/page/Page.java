@@ -12,10 +12,10 @@ import java.nio.ByteOrder;
  * An availability page: 4096 bytes of shared memory for each principal, written by the broker only.
  * Reading it takes no lock and no system call, and never fails.
  *
- * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that
- * the words have any value, and throws an InternalError at a later point of this thread. So
- * whatever looks wrong makes a call into the virtual machine, at whose end the error is thrown, and
- * caught here.
+ * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that the
+ * word has any value, even the right one, and throws an InternalError at a later point of this thread.
+ * So each reading ends with a copy of the page's beginning into fresh memory. That stays zero if the
+ * page is gone, and then the error is called for, and caught here.
  */
 public final class Page {
   /** The size of a page, bytes. */
@@ -56,6 +56,9 @@ public final class Page {
   private static final VarHandle WORDS =
       MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
+  private static final VarHandle BYTES =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
   private static final Level[] LEVELS = Level.values();
 
   /** Too many arrays for a compiler to make them without a call, and a place that keeps them. */
@@ -82,20 +85,16 @@ public final class Page {
    */
   public String fault() {
     try {
-      // A truncated page may look right once, see above.
-      deliverFault();
       long form = word(AT_VERSION);
-      boolean isPage = word(AT_MAGIC) == MAGIC;
-      deliverFault();
-      if (!isPage) {
+      if (!isThere()) {
+        deliverFault();
         return "it does not begin with PLIMSOLL: it is no availability page, or was truncated";
       }
-      if ((int) form != VERSION) {
-        return "its layout version is "
-            + Integer.toUnsignedString((int) form)
-            + ", this program reads 1: update the older of the two";
-      }
+      String version = Integer.toUnsignedString((int) form);
       long size = form >>> 32;
+      if ((int) form != VERSION) {
+        return "its layout version is " + version + ", not 1: update the older of the two";
+      }
       return size == SIZE ? null : "it says that it is " + size + " bytes long, expected 4096";
     } catch (InternalError truncated) {
       return "it was truncated";
@@ -112,13 +111,18 @@ public final class Page {
   }
 
   /**
-   * Returns the memory that may be used now, by one load.
+   * Returns the memory that may be used now.
    *
    * @return bytes; 0 when nothing was published or the page is gone
    */
   public long limit() {
     try {
-      return positive(word(AT_LIMIT));
+      long limit = positive(word(AT_LIMIT));
+      if (isThere()) {
+        return limit;
+      }
+      deliverFault();
+      return 0;
     } catch (InternalError truncated) {
       return 0;
     }
@@ -148,7 +152,12 @@ public final class Page {
    */
   public boolean isStale(long now) {
     try {
-      return isStale(positive(word(AT_HEARTBEAT)), now);
+      long heartbeat = positive(word(AT_HEARTBEAT));
+      if (isThere()) {
+        return isStale(heartbeat, now);
+      }
+      deliverFault();
+      return true;
     } catch (InternalError truncated) {
       return true;
     }
@@ -176,15 +185,11 @@ public final class Page {
   }
 
   private Numbers retry(Source source) {
-    deliverFault();
-    for (int tries = 0; tries < TRIES; tries++) {
+    for (int tries = 0; tries < TRIES && isThere() && word(AT_SEQUENCE) != 0; tries++) {
       Thread.onSpinWait();
       Numbers numbers = attempt(source);
       if (numbers != null) {
         return numbers;
-      }
-      if (word(AT_MAGIC) != MAGIC || word(AT_SEQUENCE) == 0) {
-        break;
       }
     }
     deliverFault();
@@ -206,10 +211,17 @@ public final class Page {
             source,
             positive(word(AT_GENERATION)),
             positive(word(AT_HEARTBEAT)));
-    long magic = word(AT_MAGIC);
     VarHandle.acquireFence();
     boolean isWhole = word(AT_SEQUENCE) == before && (before & 1) == 0 && before != 0;
-    return isWhole && magic == MAGIC ? numbers : null;
+    return isThere() && isWhole ? numbers : null;
+  }
+
+  /** Whether the page was there until now: if it was, all earlier loads were of the page. */
+  private boolean isThere() {
+    VarHandle.acquireFence();
+    byte[] copy = new byte[2 * Long.BYTES];
+    buffer.get(AT_MAGIC, copy, 0, copy.length);
+    return (long) BYTES.get(copy, 0) == MAGIC;
   }
 
   private long word(int offset) {
