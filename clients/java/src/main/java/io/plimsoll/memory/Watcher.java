@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * The watcher: the thread that keeps a principal's numbers current. It alone talks to the broker,
@@ -32,6 +33,11 @@ final class Watcher implements Runnable {
   private static final long LAST_PAUSE = TimeUnit.SECONDS.toNanos(5);
 
   /**
+   * The pause after a failure, nanoseconds, so that one that lasts does not keep a processor busy.
+   */
+  private static final long MOMENT = 1_000_000;
+
+  /**
    * After a broker is gone: how often to look for a principal that another process registered,
    * before the program registers by itself. With the pauses this takes some seconds, in which
    * {@code plimsoll run} rejoins and brings weight and name back.
@@ -45,7 +51,6 @@ final class Watcher implements Runnable {
   private final Selector selector;
   private final Local local = new Local(Path.of("/"));
 
-  /** Completed after the first try to join. */
   private final CompletableFuture<Void> begun = new CompletableFuture<>();
 
   /** The principal at a broker; null while alone. */
@@ -104,6 +109,7 @@ final class Watcher implements Runnable {
     this.selector = selector;
   }
 
+  /** Completed after the first try to join, with its failure if that ends the watcher. */
   CompletableFuture<Void> begun() {
     return begun;
   }
@@ -113,7 +119,6 @@ final class Watcher implements Runnable {
     try (selector) {
       if (!shared.isClosing() && begin()) {
         while (!shared.isClosing()) {
-          sleep();
           turn();
         }
       }
@@ -152,7 +157,8 @@ final class Watcher implements Runnable {
   private void sleep() throws IOException {
     // An interrupt is not meant for this thread, and would end each sleep at once.
     Thread.interrupted();
-    long left = bond != null ? LOOK : Math.min(nextTry - System.nanoTime(), interval());
+    long left =
+        bond != null ? LOOK : Math.min(nextTry - System.nanoTime(), local.interval().toNanos());
     long wait = TimeUnit.NANOSECONDS.toMillis(left);
     boolean isBusy = shared.hasWork() || bond != null && bond.hasMore;
     wakeOnInput(true);
@@ -172,13 +178,10 @@ final class Watcher implements Runnable {
     }
   }
 
-  private long interval() {
-    return local.interval().toNanos();
-  }
-
   /** Nothing that a broker or the system does ends this thread, not even a lack of memory. */
   private void turn() {
     try {
+      sleep();
       if (bond != null) {
         tend();
       } else if (System.nanoTime() - nextTry >= 0) {
@@ -186,8 +189,9 @@ final class Watcher implements Runnable {
       } else {
         sense();
       }
-    } catch (PlimsollException | RuntimeException | Error failure) {
+    } catch (IOException | RuntimeException | Error failure) {
       note(failure);
+      LockSupport.parkNanos(MOMENT);
       try {
         part();
       } catch (RuntimeException | Error again) {

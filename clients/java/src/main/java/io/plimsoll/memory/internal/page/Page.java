@@ -12,10 +12,10 @@ import java.nio.ByteOrder;
  * An availability page: 4096 bytes of shared memory for each principal, written by the broker only.
  * Reading it takes no lock and no system call, and never fails.
  *
- * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that the
- * word has any value, even the right one, and throws an InternalError at a later point of this thread.
- * So each reading ends with a copy of the page's beginning into fresh memory. That stays zero if the
- * page is gone, and then the error is called for, and caught here.
+ * <p>A program that may write to the file could truncate it. HotSpot then skips the load, so that
+ * the word has any value, even the right one, and throws an InternalError at a later point of this
+ * thread. So each reading ends with a copy of the page's beginning into fresh memory. That stays
+ * zero if the page is gone, and then the error is called for, and caught here.
  */
 public final class Page {
   /** The size of a page, bytes. */
@@ -200,17 +200,17 @@ public final class Page {
     long before = (long) WORDS.getAcquire(buffer, AT_SEQUENCE);
     Numbers numbers =
         new Numbers(
-            positive(word(AT_LIMIT)),
-            positive(word(AT_AVAILABLE)),
-            positive(word(AT_OWED)),
-            positive(word(AT_DEADLINE)),
-            positive(word(AT_USES)),
-            positive(word(AT_SHARE)),
-            level(word(AT_LEVEL)),
-            positive(word(AT_SENSED)),
+            positive(field(AT_LIMIT)),
+            positive(field(AT_AVAILABLE)),
+            positive(field(AT_OWED)),
+            positive(field(AT_DEADLINE)),
+            positive(field(AT_USES)),
+            positive(field(AT_SHARE)),
+            level(field(AT_LEVEL)),
+            positive(field(AT_SENSED)),
             source,
-            positive(word(AT_GENERATION)),
-            positive(word(AT_HEARTBEAT)));
+            positive(field(AT_GENERATION)),
+            positive(field(AT_HEARTBEAT)));
     VarHandle.acquireFence();
     boolean isWhole = word(AT_SEQUENCE) == before && (before & 1) == 0 && before != 0;
     return isThere() && isWhole ? numbers : null;
@@ -222,6 +222,14 @@ public final class Page {
     byte[] copy = new byte[2 * Long.BYTES];
     buffer.get(AT_MAGIC, copy, 0, copy.length);
     return (long) BYTES.get(copy, 0) == MAGIC;
+  }
+
+  /**
+   * One of several loads between two of the sequence. An aligned one is whole (on 64 bits), and
+   * without an order of its own the compiler checks the buffer once for all.
+   */
+  private long field(int offset) {
+    return (long) WORDS.get(buffer, offset);
   }
 
   private long word(int offset) {
