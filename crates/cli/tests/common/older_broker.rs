@@ -57,7 +57,10 @@ fn unknown(method: &str) -> String {
 fn each_message(from: &UnixStream, mut with: impl FnMut(&[u8])) {
     let mut reader = BufReader::new(from);
     let mut message = Vec::new();
-    while reader.read_until(0, &mut message).is_ok_and(|read| read > 0) {
+    while reader
+        .read_until(0, &mut message)
+        .is_ok_and(|read| read > 0)
+    {
         with(&message);
         message.clear();
     }
