@@ -81,6 +81,8 @@ pub(super) struct Control {
     kept: Option<Bytes>,
     /// Looks at an eviction that did not go on, and the memory used then.
     waits: (u32, Bytes),
+    /// The last step made the server evict.
+    evicts: bool,
     effort: Effort,
     /// The limit that the server cannot come to.
     vain: Option<Bytes>,
@@ -112,7 +114,9 @@ impl Control {
             return step;
         }
         let is_over = look.uses > aim.limit;
-        if is_over && look.idle > self.kept.unwrap_or_default() + WORTH {
+        // The server counts free memory only now and then, so after an eviction its number is not asked.
+        let has_evicted = std::mem::take(&mut self.evicts);
+        if is_over && (has_evicted || look.idle > self.kept.unwrap_or_default() + WORTH) {
             self.kept = Some(look.idle);
             return Step::Purge;
         }
@@ -129,6 +133,7 @@ impl Control {
         if self.is_vain() {
             return Step::Stay;
         }
+        self.evicts = true;
         step_down(look, target.max(look.used - step(look)))
     }
 
