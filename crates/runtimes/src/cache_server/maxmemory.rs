@@ -134,7 +134,8 @@ impl Control {
             return Step::Stay;
         }
         self.evicts = true;
-        step_down(look, target.max(look.used - step(look)))
+        let to = target.max(look.used - step(look));
+        step_down(look, within(to, aim.given))
     }
 
     /// The step to take while the server still does the last one; `None` once it is done.
