@@ -1,9 +1,9 @@
 //! Servers that keep a cache in their memory: Redis and Valkey, and memcached. Each is asked and told by
 //! its own protocol, at a socket that the kernel shows: nothing has to be configured.
 //!
-//! No crate is used for the protocols. We need five commands, and for each a bound of its time and of its
-//! answer. The crate `redis` (1.0 without its features) brings the parser of URLs and 20 crates more, and
-//! takes replies of 512 MB.
+//! No crate is used for the protocols. There are five commands, and each needs a bound of its time and of its
+//! answer. The crate `redis` (1.8.1 without its features) brings 43 others, most of them for the parsing of
+//! addresses, and takes replies of 512 MB.
 //!
 //! # Map
 //!
@@ -40,6 +40,14 @@ use crate::lever_options::{Choice, LeverOption};
 use crate::process::Process;
 use crate::runtime::{Addition, Runtime, Start, Steered};
 pub use plimsoll_programs::cache_server::{Memcached, Redis};
+use plimsoll_unit::{Bytes, KIB};
+use std::ffi::OsString;
+
+/// The variable by which glibc is told from which size on memory is mapped, and goes back when it is freed. A
+/// number also keeps glibc from raising it (mallopt(3), `M_MMAP_THRESHOLD`).
+const MMAP_THRESHOLD: &str = "MALLOC_MMAP_THRESHOLD_";
+/// The size that glibc begins with.
+const MMAPPED: Bytes = Bytes(128 * KIB);
 
 impl Runtime for Redis {
     fn choices(&self) -> &'static [Choice] {
@@ -80,8 +88,20 @@ impl Runtime for Memcached {
         }]
     }
 
-    fn prepare(&self, _start: &Start<'_>) -> Addition {
+    /// Without the variable, glibc takes pages from its heap once it has freed one, and gives those that are
+    /// freed later back to nobody.
+    fn prepare(&self, start: &Start<'_>) -> Addition {
+        let is_given = (start.command.setting.variables)(MMAP_THRESHOLD).is_some();
+        let variable = (!is_given).then(|| {
+            let value = MMAPPED.0.to_string();
+            (OsString::from(MMAP_THRESHOLD), OsString::from(value))
+        });
         Addition {
+            notes: variable
+                .iter()
+                .map(|_| format!("memcached: {MMAP_THRESHOLD}={}", MMAPPED.0))
+                .collect(),
+            environment: variable.into_iter().collect(),
             steered: true,
             ..Addition::default()
         }
