@@ -137,7 +137,7 @@ impl Client {
             Ok(())
         } else {
             Err(format!(
-                "it does not change its limit, as one whose memory is all taken at its start (-L, -k, -e): \
+                "it does not change its limit, as one whose memory is all taken at its start (-L, -e): \
                  {answer}"
             ))
         }
