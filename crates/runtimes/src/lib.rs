@@ -20,8 +20,8 @@
 //!   processes of a program), [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each
 //!   runtime), `steer` (the one loop);
 //! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`],
-//!   [`cache_server`] (Redis and memcached), [`passive`] (anything else), and [`example`], which is not in the
-//!   list;
+//!   [`cache_server`] (Redis and memcached), [`passive`] (anything else), and [`example`], which is not in
+//!   the list;
 //! - [`program_name`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).

@@ -1,240 +1,25 @@
 //! Real servers with a cache in memory, steered by their own protocols: Redis (or Valkey), and memcached.
 
+mod server;
+#[path = "../support/mod.rs"]
 mod support;
 
 use plimsoll_kernel::undo_notes::Notes;
 use plimsoll_runtimes::launch::{Plan, prepare};
 use plimsoll_runtimes::lever_options::Chosen;
 use plimsoll_runtimes::process::Process;
-use plimsoll_runtimes::{ALL, Ended, Options, family, run};
+use plimsoll_runtimes::{ALL, Ended, Options, run};
 use plimsoll_testbed::{children, skip};
 use plimsoll_unit::MIB;
 use rustix::process::Signal;
+use server::{MANY, Server, installed};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use support::{Script, eventually};
-
-/// A value is so large that it has pages of its own: then each one that is dropped gives memory back.
-const VALUE: usize = 20_000;
-/// Values that fill about 100 MiB.
-const MANY: usize = 5_000;
-
-/// The path of a program, if it is installed.
-fn installed(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let files = names
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let found = files.into_iter().find(|file| file.is_file());
-    if found.is_none() {
-        skip(format!("none of {} is installed", names.join(", ")));
-    }
-    found
-}
-
-/// A server with a UNIX socket in a folder of its own. It ends with its guard.
-struct Server {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Server {
-    /// Starts a Redis or Valkey with these arguments; `None` if none is installed.
-    fn redis(arguments: &[&str]) -> Option<Server> {
-        Server::redis_after(&[], arguments)
-    }
-
-    /// The same by another program, which becomes the server.
-    fn redis_after(before: &[&str], arguments: &[&str]) -> Option<Server> {
-        let program = installed(&["redis-server", "valkey-server"])?;
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("socket");
-        let mut words: Vec<OsString> = before.iter().map(OsString::from).collect();
-        words.extend([program.into(), "--unixsocket".into(), socket.into()]);
-        words.extend(["--dir".into(), folder.path().into()]);
-        words.extend(["--save", "", "--daemonize", "no"].map(OsString::from));
-        // No port, unless the arguments name one.
-        words.extend(["--port", "0"].map(OsString::from));
-        words.extend(arguments.iter().map(OsString::from));
-        Some(Server::start(&words, folder))
-    }
-
-    /// Starts a memcached with these arguments; `None` if it is not installed.
-    fn memcached(arguments: &[&str]) -> Option<Server> {
-        let program = installed(&["memcached"])?;
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("socket");
-        let mut words: Vec<OsString> = vec![program.into(), "-s".into(), socket.into()];
-        // Root has to say so.
-        words.extend(["-u", "root"].map(OsString::from));
-        words.extend(arguments.iter().map(OsString::from));
-        let prepared = prepare(&words, &Plan::default());
-        Some(Server::start_in(
-            &prepared.argv,
-            &prepared.environment,
-            folder,
-        ))
-    }
-
-    fn start(words: &[OsString], folder: tempfile::TempDir) -> Server {
-        Server::start_in(words, &[], folder)
-    }
-
-    fn start_in(
-        words: &[OsString],
-        environment: &[(OsString, OsString)],
-        folder: tempfile::TempDir,
-    ) -> Server {
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.envs(environment.iter().cloned());
-        let child = command.spawn().unwrap();
-        let server = Server { child, folder };
-        eventually("it listens", || {
-            UnixStream::connect(server.socket()).is_ok()
-        });
-        server
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn uses(&self) -> u64 {
-        family::uses(self.pid()).unwrap().0
-    }
-
-    /// Talks to it as a client would.
-    fn client(&self) -> Client {
-        let socket = UnixStream::connect(self.socket()).unwrap();
-        Client {
-            lines: BufReader::new(socket.try_clone().unwrap()),
-            socket,
-        }
-    }
-
-    /// Steers it by this script.
-    fn steer(&self, script: &Script, options: Options) -> JoinHandle<Ended> {
-        let (mut link, pid) = (script.clone(), self.pid());
-        std::thread::spawn(move || run(&mut link, pid, &options))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        children::signal(self.pid(), Signal::CONT);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A connection of the test's.
-struct Client {
-    socket: UnixStream,
-    lines: BufReader<UnixStream>,
-}
-
-impl Client {
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// A command of Redis, and the lines of its reply, without those that tell lengths.
-    fn redis(&mut self, words: &[&str]) -> Vec<String> {
-        let mut text = format!("*{}\r\n", words.len());
-        for word in words {
-            text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        self.socket.write_all(text.as_bytes()).unwrap();
-        self.reply()
-    }
-
-    fn reply(&mut self) -> Vec<String> {
-        let line = self.line();
-        let (kind, rest) = line.split_at(1);
-        match kind {
-            "$" => {
-                let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
-                self.lines.read_exact(&mut bytes).unwrap();
-                let text = String::from_utf8(bytes).unwrap();
-                text.lines().map(str::to_owned).collect()
-            }
-            "*" => (0..rest.parse().unwrap())
-                .flat_map(|_| self.reply())
-                .collect(),
-            _ => vec![line],
-        }
-    }
-
-    fn maxmemory(&mut self) -> u64 {
-        self.redis(&["CONFIG", "GET", "maxmemory"])[1]
-            .parse()
-            .unwrap()
-    }
-
-    /// A field of `INFO`.
-    fn info(&mut self, name: &str) -> u64 {
-        let lines = self.redis(&["INFO"]);
-        let mut fields = lines.iter().filter_map(|line| line.split_once(':'));
-        let (_, value) = fields.find(|(field, _)| *field == name).unwrap();
-        value.parse().unwrap()
-    }
-
-    /// Fills it with this many values, named from `first` on.
-    fn fill_redis(&mut self, first: usize, values: usize) {
-        let value = "v".repeat(VALUE);
-        for key in first..first + values {
-            let said = self.redis(&["SET", &format!("key-{key}"), &value]);
-            assert_eq!(said, ["+OK"]);
-        }
-    }
-
-    /// A command of memcached with an answer of one line.
-    fn memcached(&mut self, line: &str) -> String {
-        self.socket
-            .write_all(format!("{line}\r\n").as_bytes())
-            .unwrap();
-        self.line()
-    }
-
-    /// A statistic of memcached.
-    fn statistic(&mut self, of: &str, name: &str) -> u64 {
-        self.socket
-            .write_all(format!("{of}\r\n").as_bytes())
-            .unwrap();
-        let mut found = None;
-        loop {
-            let line = self.line();
-            if line == "END" {
-                return found.unwrap();
-            }
-            let value = line.strip_prefix(&format!("STAT {name} "));
-            found = value.map(|value| value.parse().unwrap()).or(found);
-        }
-    }
-
-    fn fill_memcached(&mut self, first: usize, values: usize) {
-        let value = "v".repeat(VALUE);
-        for key in first..first + values {
-            let said = self.memcached(&format!("set key-{key} 0 0 {VALUE}\r\n{value}"));
-            assert_eq!(said, "STORED");
-        }
-    }
-}
 
 fn limit(script: &Script, mib: u64) {
     script.limit.store(mib * MIB, Ordering::Relaxed);
@@ -624,7 +409,7 @@ fn a_memcached_follows_its_limit_down_and_up_and_is_let_go() {
     eventually("it may grow", || grown() > 70 * MIB);
     limit(&script, 500);
     eventually("no more than the user gave", || grown() == 100 * MIB);
-    // What it takes again comes back again.
+    // Memory that it takes again comes back again.
     client.fill_memcached(0, MANY);
     for lower in [50, 30] {
         limit(&script, lower);
