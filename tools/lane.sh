@@ -24,6 +24,7 @@ apart=()
 guests=()
 case $suite in
   cli/java) lane=java guests=(guest::) ;;
+  cache/broker | runtimes/cache_servers) lane=quiet ;;
   runtimes/* | lab/record | map/hotspot) lane=java ;;
   client/* | sim/* | trace/*) lane=quiet ;;
   c/c | collector/order | heap/heap | heap/model | heap/plain | heap/several | map/plimsoll_map) lane=quiet ;;

@@ -298,6 +298,19 @@ clients() {
   packages python3 python3-venv
   command -v node >/dev/null || packages nodejs
   command -v npm >/dev/null || packages npm
+  packages maven
+}
+
+# Servers for tests. Their packages start a service, which nobody wants here.
+servers() {
+  local policy=/usr/sbin/policy-rc.d own=
+  if [ ! -e "$policy" ]; then
+    own=yes
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+  fi
+  packages redis-server memcached
+  [ -z "$own" ] || as_root rm "$policy"
 }
 
 # Prometheus and its tool, and its strict reader for Python, for tests. Unpacked, not installed: the package
@@ -354,6 +367,7 @@ case $purpose in
     user_mode
     debian
     clients
+    servers
     (rust_source) || say "the thread sanitizer will skip: it needs that source"
     (arm) || say "the tests for aarch64 will be skipped"
     ;;

@@ -36,6 +36,7 @@
 //! | [`sandbox`] | filters of system calls on this process |
 //! | [`peer`], [`environment`] | which peers and variables to trust |
 //! | [`descriptors`], [`locks`] | which files a process has open; who holds locks of files |
+//! | [`sockets`] | the sockets on which a process listens |
 //! | [`undo_notes`] | changes that have to be undone if this process is killed |
 //! | [`reader`], [`parse`], [`clock`] | files that are read again, parsers, the one clock |
 //! | [`timeout`], `interrupt` | a bounded wait for what may block; an end to it |
@@ -83,6 +84,7 @@ pub mod sandbox;
 pub mod sched;
 pub mod sealed_memfd;
 pub mod smaps;
+pub mod sockets;
 pub mod stalls;
 pub mod swap;
 pub mod timeout;

@@ -54,7 +54,7 @@ pub fn pair(line: &[u8]) -> Option<(&[u8], u64)> {
 }
 
 /// The first word of a line, and what follows it.
-fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let begin = line.iter().position(|byte| !is_blank(byte))?;
     let line = &line[begin..];

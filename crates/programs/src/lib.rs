@@ -24,8 +24,10 @@
 //! | [`recognise`] | the trait |
 //! | [`java`] | installations of Java |
 //! | [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`go`], [`cpython`], [`v8`] | the runtimes |
+//! | [`cache_server`] | servers with a cache in memory: Redis, Valkey, memcached |
 //! | [`example`] | the worked one, of no use |
 
+pub mod cache_server;
 pub mod candidate;
 pub mod command;
 pub mod cpython;
@@ -51,4 +53,9 @@ pub use start_environment::Setting;
 
 /// The runtimes that an adapter of ours steers: a rule of the broker may name them. The crate `runtimes` has
 /// their adapters.
-pub const STEERED: &[&dyn Recognise] = &[&hotspot::HotSpot, &libgc::LibGc];
+pub const STEERED: &[&dyn Recognise] = &[
+    &hotspot::HotSpot,
+    &libgc::LibGc,
+    &cache_server::Redis,
+    &cache_server::Memcached,
+];

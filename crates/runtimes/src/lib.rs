@@ -19,14 +19,16 @@
 //!   `suspended` (processes that stand still), [`adapter_lock`] (one adapter a process), [`family`] (the
 //!   processes of a program), [`lever`] (the trait of a runtime that steers), [`runtime`] (the trait of each
 //!   runtime), `steer` (the one loop);
-//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`], [`passive`]
-//!   (anything else), and [`example`], which is not in the list;
+//! - the runtimes, a folder or a file each: [`hotspot`], [`openj9`], [`native_image`], [`libgc`],
+//!   [`cache_server`] (Redis and memcached), [`passive`] (anything else), and [`example`], which is not in
+//!   the list;
 //! - [`program_name`]: the name of a program that was given none;
 //! - users of the list: [`list`] itself, [`launch`] (what to add before the start), [`adapter`]
 //!   (which process is steered, by which runtime), [`client`] (the link to a broker).
 
 pub mod adapter;
 pub mod adapter_lock;
+pub mod cache_server;
 pub mod client;
 pub mod example;
 pub mod family;
@@ -64,4 +66,6 @@ pub const ALL: Runtimes = Runtimes(&[
     &hotspot::HotSpot,
     &native_image::NativeImage,
     &libgc::LibGc,
+    &cache_server::Redis,
+    &cache_server::Memcached,
 ]);

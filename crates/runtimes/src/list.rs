@@ -105,7 +105,7 @@ mod tests {
             let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
             assert!(option.name.bytes().all(is_plain), "{option:?}");
             assert!(names.insert(option.name), "{option:?} is another's");
-            assert!(option.values.len() > 1, "{option:?}");
+            assert_ne!(option.values.len(), 1, "{option:?}");
             let values = option.values.iter().map(|value| value.help);
             for help in values.chain([option.help]) {
                 assert!(!help.is_empty() && !help.ends_with('.'), "{option:?}");

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgGroup, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
 use plimsoll_runtimes::ALL;
 use plimsoll_runtimes::lever_options::{Chosen, LeverOption};
 
@@ -28,10 +28,11 @@ impl LeverOptions {
 fn flag(option: &'static LeverOption) -> Arg {
     let value =
         |it: &plimsoll_runtimes::lever_options::Choice| PossibleValue::new(it.name).help(it.help);
-    Arg::new(option.name)
-        .long(option.name)
-        .value_name(option.name.to_uppercase().replace('-', "_"))
-        .help(option.help)
+    let arg = Arg::new(option.name).long(option.name).help(option.help);
+    if option.takes_file() {
+        return arg.value_name("FILE").value_hint(ValueHint::FilePath);
+    }
+    arg.value_name(option.name.to_uppercase().replace('-', "_"))
         .value_parser(PossibleValuesParser::new(option.values.iter().map(value)))
         .default_value(option.values[0].name)
 }
