@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The clients in other languages: tools/clients.sh test|lint [python|go|java|node...] (all when absent).
-# Tests use the broker that is built at PLIMSOLLD, or in target/debug or target/release. A language that is not
-# installed is skipped, and said so; tools/setup.sh clients installs what the distribution has.
+# Tests use the broker PLIMSOLLD, or that of target/debug or target/release. A language that is not installed
+# is skipped, and said so; tools/setup.sh clients installs what the distribution has.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

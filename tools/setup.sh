@@ -401,8 +401,8 @@ case $purpose in
     fi
     ;;
   *)
-    say "unknown purpose '$purpose': build, lint, arm-lint, test, clients, arm, v2, sanitize, miri, programs," \
-      "demo, bench, docs, containers or dist"
+    say "unknown purpose '$purpose': build, lint, arm-lint, test, clients, arm, v2, sanitize, miri," \
+      "programs, demo, bench, docs, containers or dist"
     exit 2
     ;;
 esac

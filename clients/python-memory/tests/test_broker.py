@@ -64,7 +64,7 @@ def broker(directory: str) -> Iterator[Start]:
 
 @pytest.fixture
 def sleepers() -> Iterator[Callable[[], int]]:
-    """Starts processes that do nothing, of which none descends from another."""
+    """Starts processes that do nothing. None descends from another."""
     started = []
 
     def start() -> int:
@@ -174,7 +174,7 @@ class Holder:
 
 @pytest.fixture
 def holders() -> Iterator[list[Holder]]:
-    """Two such processes, of which none descends from the other."""
+    """Two such processes. None descends from the other."""
     both = [Holder(), Holder()]
     yield both
     for holder in both:

@@ -24,7 +24,7 @@ class Adaptive:
         Args:
             principal: Whose numbers.
             change: Frees what is owed and nothing more: the limit is that of the whole program, and what is
-                owed is already the part of its use that is above. Returns how many bytes it freed, of which
+                owed is already the part of its use that is above. Returns how many bytes it freed, which
                 the broker is told; None for none. An exception in it ends the calls and nothing else.
 
         Raises:
