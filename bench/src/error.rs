@@ -47,6 +47,12 @@ pub enum Error {
         program: &'static str,
         source: serde_json::Error,
     },
+    /// A program ended before it printed what it always prints.
+    #[error("{program} ended before it told {figure}; run it by hand to see why")]
+    Ended {
+        program: String,
+        figure: &'static str,
+    },
     /// The system does not let us wait for something.
     #[error("cannot wait for {what}: {source}")]
     Wait {

@@ -3,6 +3,7 @@
 mod agent_cost;
 mod broker_cost;
 mod cache;
+mod clients;
 mod container;
 mod demo;
 mod hog;
@@ -45,6 +46,7 @@ pub const ALL: &[&dyn Measurement] = &[
     &agent_cost::AgentCost,
     &libgc_adaptive::LibgcAdaptive,
     &cache::Cache,
+    &clients::Clients,
     &libgc::plain::Plain,
     &libgc::strangers::Strangers,
     &libgc::pressure::LibgcPressure,
