@@ -122,6 +122,7 @@ without_pressure() {
   local status=0
   tests quiet || status=$?
   tests java || status=$?
+  tools/clients.sh test || status=$?
   return "$status"
 }
 
@@ -155,7 +156,6 @@ elif [ "${1:-}" = check ]; then
 else
   start "quiet" without_pressure
   start "guests" tests guests
-  start "clients" tools/clients.sh test
   step "tests" tests pressed
   # It makes swap, so it does not run beside the tests under pressure.
   start "guile" cargo test -q --release -p plimsoll-libgc --test stress -- --seconds 40 --program guile
@@ -163,7 +163,6 @@ else
   step "the same, with Guile, beside it" finish "guile"
   step "tests without pressure, beside the others" finish "quiet"
   step "tests in virtual machines, beside the others" finish "guests"
-  step "clients in other languages, beside the others" finish "clients"
   step "two minutes of simulation, beside the tests" finish "simulation" "rest"
   step "tests within documentation, beside the tests" finish "documentation" "rest"
   step "address sanitizer, beside the tests" finish "address" "rest"

@@ -28,7 +28,8 @@ const PACE: Duration = Duration::from_micros(200);
 /// Bytes that may stay of what is owed: blocks are whole, and allocators round.
 const ROUNDED: u64 = 2 * MIB;
 
-const RETURNED: &str = "a quarter of the memory is back within 100 ms of the announcement, in each language";
+const RETURNED: &str =
+    "a quarter of the memory is back within 100 ms of the announcement, in each language";
 const READ: &str = "one read: below 20 ns in C, Rust, Go and Java";
 
 /// One run.
@@ -255,7 +256,11 @@ fn report(ran: &[Variant<Keeper, Outcome>], runner: &Runner) -> Results {
         ]);
     let (mut slowest, mut never, mut reads) = (0.0_f64, 0, Vec::new());
     for variant in ran {
-        let times: Vec<f64> = variant.outcomes.iter().filter_map(|one| one.returned_ms).collect();
+        let times: Vec<f64> = variant
+            .outcomes
+            .iter()
+            .filter_map(|one| one.returned_ms)
+            .collect();
         let lost = variant.outcomes.len() - times.len();
         let (median, most) = (spread(&times).median, spread(&times).max);
         let read: Vec<f64> = variant.outcomes.iter().map(|one| one.read_ns).collect();

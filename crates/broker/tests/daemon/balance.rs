@@ -31,7 +31,7 @@ fn a_hot_file_is_spared_and_what_was_changed_is_put_back() {
     // chance is given up, and the next ones come after 5, 10, 20, 40 and 80 s.
     let mut last = (usual, Instant::now());
     within(
-        PATIENCE * 5,
+        PATIENCE * 2,
         "more is reclaimed from anonymous memory",
         || {
             let value = ground.swappiness();

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Long enough for a busy machine; no test asserts a time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine, and for an emulated processor on one; no test asserts a time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Waits until `what` holds.
 #[track_caller]
