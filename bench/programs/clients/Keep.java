@@ -5,8 +5,8 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 
 /**
- * Keeps memory in the client's hands: Keep MIB. Fills so many blocks outside of the heap, says so, and gives back
- * what is owed. They are free after a collection, which it asks for.
+ * Keeps memory in the client's hands: Keep MIB. Fills so many blocks outside of the heap, says so, and gives
+ * back what is owed. They are free after a collection, which it asks for.
  */
 final class Keep {
   private static final int MIB = 1 << 20;

@@ -1,4 +1,5 @@
-// Keeps memory in the client's hands: keep.mjs MIB. Fills so many blocks, says so, and gives back what is owed.
+// Keeps memory in the client's hands: keep.mjs MIB. Fills so many blocks, says so, and gives back what is
+// owed.
 // Blocks go back to the kernel once V8 has collected them; --expose-gc lets it collect at once.
 import { Principal } from '../../../clients/node/src/index.js';
 

@@ -1,4 +1,5 @@
-"""Keeps memory in the client's hands: keep.py MIB. Fills so many blocks, says so, and gives back what is owed."""
+"""Keeps memory in the client's hands: keep.py MIB. Fills so many blocks, says so, and gives back what is
+owed."""
 
 import sys
 import time
