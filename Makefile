@@ -60,7 +60,7 @@ bench-%:
 	@tools/setup.sh bench
 	cargo build --release --workspace
 	cargo build --release -p plimsoll-runtimes --example follow
-	@$(MAKE) -s -C bench/programs
+	@$(MAKE) -s -C bench/programs all clients
 	target/release/plimsoll-bench $* --minutes $(or $(MINUTES),40) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(AGAIN),--again) $(if $(GAPS),--gaps)
 

@@ -358,7 +358,7 @@ case $purpose in
   arm-lint) rust_lint; cross ;;
   arm) packages libgc-dev; java; arm ;;
   test)
-    packages libgc-dev libsqlite3-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
+    packages libgc-dev guile-3.0 util-linux procps tmux valgrind btrfs-progs $(programs light)
     java 11 21 25
     python_traces
     python_cluster
