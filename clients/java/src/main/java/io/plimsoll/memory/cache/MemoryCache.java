@@ -301,7 +301,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   }
 
   /**
-   * Reports demand and worth of memory to the program. An adapter outside knows better, and does so
+   * Reports the demand, and what memory is worth. An adapter outside knows better, and does so
    * itself.
    */
   private void report(Numbers now) {
