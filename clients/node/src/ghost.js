@@ -1,5 +1,5 @@
 /**
- * What more memory is worth to a cache, by a ghost list of keys that it evicted lately. A miss of one of
+ * The worth of more memory to a cache, by a ghost list of keys that it evicted lately. A miss of one of
  * these would be a hit in a cache that is larger by as much as the list stands for. Pure: no clock.
  *
  * @module
