@@ -16,6 +16,8 @@ var (
 type RefusedError struct {
 	Name    string // as the interface declares it: io.plimsoll.BadWeight, org.varlink.service.MethodNotFound
 	Message string // for people: what happened, to what, and what to do
+	// The parameter that the broker does not take, where it names one.
+	Parameter string
 }
 
 func (e *RefusedError) Error() string { return e.Message }

@@ -32,6 +32,7 @@ const (
 	wrongPage script = "makes the page of another principal"
 	pipePage  script = "names a pipe as the page"
 	dies      script = "closes after the answer to Register"
+	old       script = "does not know the field worth of a report"
 )
 
 // fake is a scripted broker. It writes real pages.
@@ -303,6 +304,10 @@ func (f *fake) dispatch(conn net.Conn, method string, raw json.RawMessage, life 
 	case "io.plimsoll.Report":
 		f.reports = append(f.reports, reportCall{})
 		read(&f.reports[len(f.reports)-1])
+		if f.script == old && f.reports[len(f.reports)-1].Worth != nil {
+			return []byte(`{"error":"org.varlink.service.InvalidParameter","parameters":` +
+				`{"parameter":"worth","message":"worth: unknown field"}}` + "\x00")
+		}
 	case "io.plimsoll.Set":
 		f.sets = append(f.sets, setCall{})
 		read(&f.sets[len(f.sets)-1])

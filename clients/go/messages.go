@@ -188,7 +188,8 @@ func (r *reply) result(into any) error {
 
 func (r *reply) refusal() error {
 	var told struct {
-		Message string `json:"message"`
+		Message   string `json:"message"`
+		Parameter string `json:"parameter"`
 	}
 	// An error without a message is one all the same.
 	_ = json.Unmarshal(r.Parameters, &told)
@@ -196,7 +197,7 @@ func (r *reply) refusal() error {
 	if told.Message == "" {
 		told.Message = name
 	}
-	return &RefusedError{Name: name, Message: told.Message}
+	return &RefusedError{Name: name, Message: told.Message, Parameter: shorten(told.Parameter)}
 }
 
 func isObject(raw []byte) bool {

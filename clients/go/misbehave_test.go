@@ -3,6 +3,7 @@ package plimsoll
 import (
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -175,4 +176,37 @@ func TestAHundredChangesAreMerged(t *testing.T) {
 	}
 	for await(t, p, EventChanged).Limit != 1000*mib {
 	}
+}
+
+func TestAnOlderBrokerGetsReportsWithoutWorth(t *testing.T) {
+	f := startFake(t, t.TempDir(), old, 1)
+	p := openAt(t, f, Options{})
+	await(t, p, EventJoined)
+	told := func(f *fake) (reports []string) {
+		f.state(func() {
+			for _, report := range f.reports {
+				reports = append(reports, string(encoded(t, report)))
+			}
+		})
+		return reports
+	}
+	expect := func(f *fake, want ...string) {
+		t.Helper()
+		eventually(t, strings.Join(want, " "), func() bool { return len(told(f)) >= len(want) })
+		if got := told(f); !reflect.DeepEqual(got, want) {
+			t.Errorf("it was told %v", got)
+		}
+	}
+	p.Report(Report{Demand: Value(5), Worth: Value(7)})
+	first := []string{`{"id":1,"demand":5,"worth":7}`, `{"id":1,"demand":5}`}
+	expect(f, first...)
+	p.Report(Report{Live: Value(3), Worth: Value(8)})
+	expect(f, append(first, `{"id":1,"live":3,"demand":5}`)...)
+	if p.Err() != nil {
+		t.Error(p.Err())
+	}
+	f.kill()
+	newer := startFake(t, f.dir, good, 1)
+	await(t, p, EventJoined)
+	expect(newer, `{"id":1,"live":3,"demand":5,"worth":8}`)
 }

@@ -11,6 +11,8 @@ type Report struct {
 	ReactionMS      *uint64 `json:"reaction_ms,omitempty"`      // milliseconds that giving back takes, as measured
 	Collections     *uint64 `json:"collections,omitempty"`      // collections since its start
 	CollectionMS    *uint64 `json:"collection_ms,omitempty"`    // milliseconds spent in them since its start
+	// Nanoseconds that a cache would save in a second with one more MiB; see [Ghost].
+	Worth *uint64 `json:"worth,omitempty"`
 }
 
 // Value returns a pointer to a number, for the fields of a [Report].
@@ -26,6 +28,7 @@ func (r *Report) merge(news Report) {
 	r.ReactionMS = or(news.ReactionMS, r.ReactionMS)
 	r.Collections = or(news.Collections, r.Collections)
 	r.CollectionMS = or(news.CollectionMS, r.CollectionMS)
+	r.Worth = or(news.Worth, r.Worth)
 }
 
 // or returns the first of two values, or else the second.

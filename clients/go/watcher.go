@@ -40,6 +40,7 @@ type bond struct {
 	last   changedReply // the last change
 	heard  uint64       // when the broker last gave a sign of life other than on the page
 	mapped *mapping     // the page; nil where the numbers come from the stream
+	isOld  bool         // the broker does not know the field `worth` of a report
 }
 
 // begin makes the first try to join, on the caller's goroutine. Its error is the broker's refusal.
@@ -157,7 +158,7 @@ func (w *watcher) send() error {
 		err = w.call("Released", releasedCall{w.bond.id, out.released}, &nothing{})
 	}
 	if out.isNew && err == nil {
-		err = w.call("Report", reportCall{w.bond.id, out.report}, &nothing{})
+		err = w.report(out.report)
 	}
 	if out.isNew || out.released > 0 {
 		pause(w.p.ctx, restAfterSending)
@@ -165,9 +166,31 @@ func (w *watcher) send() error {
 	return err
 }
 
+// report sends a report. An older broker refuses the whole of it for a field that it does not know.
+func (w *watcher) report(report Report) error {
+	if w.bond.isOld {
+		report.Worth = nil
+	}
+	if report == (Report{}) {
+		return nil
+	}
+	send := func(c *connection) error { return c.call("Report", reportCall{w.bond.id, report}, &nothing{}) }
+	err := w.p.call(send)
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.Parameter == "worth" && report.Worth != nil {
+		w.bond.isOld = true
+		return w.report(report)
+	}
+	return w.passed(err)
+}
+
 // call makes a call. A refusal is a mistake of the program: the connection is fine.
 func (w *watcher) call(method string, parameters, into any) error {
-	err := w.p.call(func(c *connection) error { return c.call(method, parameters, into) })
+	return w.passed(w.p.call(func(c *connection) error { return c.call(method, parameters, into) }))
+}
+
+// passed notes a refusal, and returns other errors.
+func (w *watcher) passed(err error) error {
 	var refused *RefusedError
 	if errors.As(err, &refused) {
 		w.p.setError(err)

@@ -1,6 +1,6 @@
 // Package cache has a cache that sizes itself by the limit of its program. It is an [otter.Cache], charged in
 // bytes. It grows only while the program uses less than its limit, gives back in steps what is owed, and
-// reports its demand. A program follows its limit beside it ([plimsoll.Follow]).
+// reports its demand, and what more memory would be worth to it. A program follows its limit beside it ([plimsoll.Follow]).
 package cache
 
 import (
@@ -28,6 +28,7 @@ type Cache[K comparable, V any] struct {
 	*otter.Cache[K, V]
 	principal *plimsoll.Principal
 	sizer     sizer
+	evicted   *evicted[K]
 	reported  time.Time
 	close     sync.Once
 	ended     chan struct{}
@@ -46,6 +47,16 @@ func New[K comparable, V any](p *plimsoll.Principal, options otter.Options[K, V]
 	if most > 0 {
 		options.MaximumWeight = min(firstSize, most)
 	}
+	evicted := newEvicted[K](options.MaximumWeight, most)
+	weigher, onDeletion := options.Weigher, options.OnAtomicDeletion
+	options.OnAtomicDeletion = func(e otter.DeletionEvent[K, V]) {
+		if e.Cause == otter.CauseOverflow {
+			evicted.add(e.Key, weigher(e.Key, e.Value))
+		}
+		if onDeletion != nil {
+			onDeletion(e)
+		}
+	}
 	inner, err := otter.New(&options)
 	if err != nil {
 		return nil, err
@@ -54,6 +65,7 @@ func New[K comparable, V any](p *plimsoll.Principal, options otter.Options[K, V]
 		Cache:     inner,
 		principal: p,
 		sizer:     sizer{most: most},
+		evicted:   evicted,
 		ended:     make(chan struct{}),
 		done:      make(chan struct{}),
 	}
@@ -98,7 +110,11 @@ func (c *Cache[K, V]) look() time.Duration {
 		c.setMaximum(c.sizer.maximum(now, size, readHeap()))
 	}
 	if time.Since(c.reported) >= reportEvery {
-		c.principal.Report(c.sizer.report(now, size, isFull))
+		report := c.sizer.report(now, size, isFull)
+		if worth, ok := c.Worth(); ok {
+			report.Worth = &worth
+		}
+		c.principal.Report(report)
 		c.reported = time.Now()
 	}
 	if isFull {
@@ -137,6 +153,7 @@ func (c *Cache[K, V]) drop(bytes uint64) (dropped uint64) {
 }
 
 func (c *Cache[K, V]) setMaximum(bytes uint64) {
+	c.evicted.maximum.Store(bytes)
 	if bytes != c.GetMaximum() {
 		c.SetMaximum(bytes)
 	}

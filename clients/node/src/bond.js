@@ -5,6 +5,8 @@
  */
 
 import { now } from './clock.js';
+import { PlimsollError } from './errors.js';
+import { reportParameters } from './messages.js';
 import { isStale, PageFile, STALE_AFTER } from './page.js';
 
 /**
@@ -21,6 +23,8 @@ export class Bond {
   stream;
   /** The last change that the broker told of. @type {Changed} */
   last;
+  /** Whether the broker is not known to be older than the field `worth` of a report. */
+  #takesWorth = true;
   #path;
   /** Its page; null where that is of no use. @type {PageFile | null} */
   #page = null;
@@ -118,6 +122,26 @@ export class Bond {
     this.#isDoubted = false;
     this.#heard = now();
     this.leavePage();
+  }
+
+  /**
+   * Sends a report. An older broker refuses the whole of it for a field that it does not know.
+   *
+   * @param {import('./messages.js').Known} known
+   * @throws {import('./errors.js').PlimsollError} as `call` of the connection
+   */
+  async report(known) {
+    const { worth, ...others } = known;
+    const sent = this.#takesWorth ? known : others;
+    if (Object.keys(sent).length === 0) return;
+    try {
+      await this.control.call('io.plimsoll.Report', reportParameters(this.id, sent));
+    } catch (error) {
+      const isOld = error instanceof PlimsollError && error.parameter === 'worth';
+      if (!isOld || !this.#takesWorth || worth === undefined) throw error;
+      this.#takesWorth = false;
+      await this.report(others);
+    }
   }
 
   close() {

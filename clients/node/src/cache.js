@@ -7,6 +7,7 @@
 import { LRUCache } from 'lru-cache';
 import { MILLISECOND, now } from './clock.js';
 import { collector } from './collect.js';
+import { Ghost } from './ghost.js';
 import { sleep } from './held.js';
 import { residentSize } from './local.js';
 import { atLeastZero } from './numbers.js';
@@ -30,6 +31,10 @@ const REPORT_PART = 16;
 /** Entries that were dropped for want of room count as wanted for this long, and at most so many. */
 const MISSED_MS = 60_000;
 const MOST_MISSED = 16_384;
+/** So many values may be on their way at a time, for the time that they take to count. */
+const MOST_LOADS = 4096;
+/** A value that is set later after its miss was not made because of that, ns. */
+const LONGEST_LOAD = 60e9;
 
 /**
  * @typedef {import('./principal.js').Principal} Principal
@@ -42,7 +47,8 @@ const MOST_MISSED = 16_384;
 
 /**
  * An {@link LRUCache} that grows only while its program uses less than its limit, and gives back what is owed
- * in steps before the deadline. Its sizes are bytes: give `sizeCalculation`, or a `size` to each `set`.
+ * in steps before the deadline. It reports what more memory would be worth to it: a miss (by `get` or `fetch`)
+ * of an entry that was dropped lately costs the time until it is set. Its sizes are bytes: give `sizeCalculation`, or a `size` to each `set`.
  *
  * @template {{}} K
  * @template {{}} V
@@ -59,6 +65,12 @@ export class MemoryCache extends LRUCache {
     ttl: MISSED_MS,
     sizeCalculation: (/** @type {number} */ size) => size,
   });
+  /** Entries that were dropped lately. @type {Ghost<K>} */
+  #ghost = new Ghost(now());
+  /** When those were asked for in vain, ns. @type {Map<K, number>} */
+  #loads = new Map();
+  /** The worth that was reported last. @type {number | null} */
+  #worth = null;
   /** The size to which it may grow, the time of the numbers behind that, and the size that it had then. */
   #most = 0;
   #shown = -1;
@@ -94,11 +106,38 @@ export class MemoryCache extends LRUCache {
    * @param {LRUCache.SetOptions<K, V, unknown>} [options]
    */
   set(key, value, options) {
+    if (value !== undefined && !isOnItsWay(value)) this.#endLoad(key);
     const [before, most] = [this.calculatedSize, this.#mostNow()];
     super.set(key, value, options);
     this.#missed.delete(key);
     if (this.calculatedSize > before) this.#dropTo(most);
     return this;
+  }
+
+  /**
+   * The value of an entry.
+   *
+   * @override
+   * @param {K} key
+   * @param {LRUCache.GetOptions<K, V, unknown>} [options]
+   */
+  get(key, options) {
+    const value = super.get(key, options);
+    if (value === undefined) this.#beginLoad(key);
+    return value;
+  }
+
+  /**
+   * The value of an entry, made by `fetchMethod` if need be.
+   *
+   * @override
+   * @param {K} key
+   * @param {any} [options] as in `lru-cache`
+   * @returns {Promise<V | undefined>}
+   */
+  fetch(key, options) {
+    if (!this.has(key) && !this.#loads.has(key)) this.#beginLoad(key);
+    return super.fetch(key, options);
   }
 
   /** Stops following the limit. The entries stay. */
@@ -134,9 +173,28 @@ export class MemoryCache extends LRUCache {
       const { value: key, done } = this.rkeys().next();
       const held = this.calculatedSize;
       this.pop();
-      if (!done) this.#missed.set(key, Math.max(1, held - this.calculatedSize));
+      if (done) continue;
+      const bytes = Math.max(1, held - this.calculatedSize);
+      this.#missed.set(key, bytes);
+      this.#ghost.evicted(key, bytes, this.calculatedSize);
     }
     return before - this.calculatedSize;
+  }
+
+  /** @param {K} key that was asked for in vain */
+  #beginLoad(key) {
+    if (!this.#ghost.has(key)) return;
+    this.#loads.set(key, now());
+    for (const oldest of this.#loads.keys()) {
+      if (this.#loads.size <= MOST_LOADS) break;
+      this.#loads.delete(oldest);
+    }
+  }
+
+  /** @param {K} key whose value is there now */
+  #endLoad(key) {
+    const took = now() - (this.#loads.get(key) ?? Number.NEGATIVE_INFINITY);
+    if (this.#loads.delete(key) && took <= LONGEST_LOAD) this.#ghost.missed(key, took);
   }
 
   /** Pays what is owed, until nothing is. */
@@ -197,7 +255,10 @@ export class MemoryCache extends LRUCache {
     return freed;
   }
 
-  /** Reports demand and floor: what it would hold if it kept all, and what it keeps whatever is owed. */
+  /**
+   * Reports demand and floor: what it would hold if it kept all, and what it keeps whatever is owed; and what
+   * more memory would be worth.
+   */
   #look() {
     const { uses, owed } = this.#principal.read();
     if (owed > 0) this.#pay();
@@ -205,8 +266,22 @@ export class MemoryCache extends LRUCache {
     const beside = atLeastZero(uses - this.calculatedSize);
     const wanted = this.calculatedSize + this.#missed.calculatedSize;
     const demand = beside + Math.min(this.maxSize, wanted + Math.ceil(wanted / 8) + MIB);
+    const worth = this.#ghost.worth(now());
+    if (worth !== null && worth !== this.#worth) {
+      this.#worth = worth;
+      this.#principal.report({ worth });
+    }
     if (Math.abs(demand - this.#demand) <= this.#demand / REPORT_PART) return;
     this.#demand = demand;
     this.#principal.report({ demand, floor: beside + this.#minSize });
   }
+}
+
+/**
+ * Whether it is what `lru-cache` keeps in the place of a value while that is fetched.
+ *
+ * @param {unknown} value
+ */
+function isOnItsWay(value) {
+  return value instanceof Promise && '__staleWhileFetching' in value;
 }

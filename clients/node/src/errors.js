@@ -28,7 +28,7 @@ export class PlimsollError extends Error {
   /**
    * @param {ErrorCode} code
    * @param {string} message
-   * @param {{ cause?: unknown, errorName?: string }} [more]
+   * @param {{ cause?: unknown, errorName?: string, parameter?: string }} [more]
    */
   constructor(code, message, more = {}) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined);
@@ -41,6 +41,12 @@ export class PlimsollError extends Error {
      * @type {string | null}
      */
     this.errorName = more.errorName ?? null;
+    /**
+     * The parameter that the broker does not take, where a refusal names one.
+     *
+     * @type {string | null}
+     */
+    this.parameter = more.parameter ?? null;
   }
 }
 

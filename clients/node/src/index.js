@@ -14,6 +14,7 @@
  * | `local`, `domain`, `cgroup`, `proc` | what a program may use while it has no broker |
  * | `governor` | what a limit means inside a program: heap, releases, reports |
  * | `cache` | a cache that sizes itself; needs `lru-cache` |
+ * | `ghost` | what more memory is worth to a cache |
  * | `follow`, `collect` | makes the heap of V8 follow the limit; its collections |
  * | `environment`, `clock`, `held`, `errors` | small things that the others share |
  *
@@ -23,6 +24,7 @@
 export { now } from './clock.js';
 export { PlimsollError } from './errors.js';
 export { follow } from './follow.js';
+export { Ghost } from './ghost.js';
 export { Principal } from './principal.js';
 
 /**

@@ -44,6 +44,7 @@ const NOT_PRINTABLE = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u2028\u2029\u202A-\u202E\
  * @property {number} [reactionMs] how long giving memory back took, ms
  * @property {number} [collections] since its start
  * @property {number} [collectionMs] ms spent in them since its start
+ * @property {number} [worth] ns that a cache would save in a second with one more MiB; see `Ghost`
  */
 
 /** The name of each field on the wire. */
@@ -63,6 +64,7 @@ const KNOWN = {
   reactionMs: 'reaction_ms',
   collections: 'collections',
   collectionMs: 'collection_ms',
+  worth: 'worth',
 };
 
 /**

@@ -68,7 +68,8 @@ export function parseReply(message) {
   if (error === null) return { parameters: given, continues };
   if (typeof error !== 'string') throw protocolError('`error` is no text');
   const told = typeof given.message === 'string' ? given.message : error;
-  throw new PlimsollError('PLIMSOLL_REFUSED', told, { errorName: error });
+  const parameter = typeof given.parameter === 'string' ? given.parameter : undefined;
+  throw new PlimsollError('PLIMSOLL_REFUSED', told, { errorName: error, parameter });
 }
 
 /**

@@ -11,7 +11,7 @@ import { MILLISECOND, now } from './clock.js';
 import { isAbsent, isRefusal, PlimsollError } from './errors.js';
 import { join } from './join.js';
 import { Local } from './local.js';
-import { reportParameters, setParameters } from './messages.js';
+import { setParameters } from './messages.js';
 import { NOTHING } from './numbers.js';
 import { Outbox } from './outbox.js';
 import { PendingReleases } from './pending-releases.js';
@@ -229,7 +229,7 @@ export class Watcher {
       for (let some = this.#outbox.take(); some !== null; some = this.#outbox.take()) {
         const { released, known } = some;
         if (released > 0) await bond.control.call('io.plimsoll.Released', { id: bond.id, bytes: released });
-        if (known !== null) await bond.control.call('io.plimsoll.Report', reportParameters(bond.id, known));
+        if (known !== null) await bond.report(known);
         if (bond !== this.#bond) return;
       }
     } catch (error) {

@@ -91,6 +91,41 @@ test('reports what it would hold if it kept all', async (t) => {
   assert.equal(cache.get(39)?.length, MIB);
 });
 
+test('reports what more memory is worth', async (t) => {
+  const fake = await fakeFor(t);
+  fake.firstNumbers = numbers(100 * MIB, { uses: 50 * MIB, sensed: now() });
+  const cache = await cacheFor(t, fake);
+  fill(cache, 80);
+  // The list stands for six MiB: the keys 24 to 29.
+  assert.equal(cache.get(29), undefined);
+  await new Promise((done) => setTimeout(done, 20));
+  cache.set(29, Buffer.alloc(MIB));
+  await eventually('it is told', () => fake.reports.some(({ worth }) => worth > 0));
+});
+
+test('measures what it fetches', async (t) => {
+  const fake = await fakeFor(t);
+  fake.firstNumbers = numbers(100 * MIB, { uses: 50 * MIB, sensed: now() });
+  const fetchMethod = () => new Promise((done) => setTimeout(done, 20, Buffer.alloc(MIB)));
+  const cache = await cacheFor(t, fake, { fetchMethod });
+  fill(cache, 80);
+  assert.equal((await cache.fetch(29)).length, MIB);
+  const worths = () => fake.reports.map(({ worth = 0 }) => worth);
+  await eventually('it is told', () => worths().some((worth) => worth > 0));
+  assert.ok(Math.max(...worths()) > 20e6 / 6.25 / 10, `${worths()}`);
+});
+
+test('a cache that drops nothing gains nothing', async (t) => {
+  const fake = await fakeFor(t);
+  fake.firstNumbers = numbers(100 * MIB, { uses: 50 * MIB, sensed: now() });
+  const cache = await cacheFor(t, fake, {
+    fetchMethod: async () => Buffer.alloc(MIB),
+  });
+  for (let key = 0; key < 30; key++) assert.equal((await cache.fetch(key)).length, MIB);
+  await eventually('that is told', () => fake.reports.some(({ worth }) => worth === 0));
+  assert.ok(fake.reports.every(({ worth = 0 }) => worth === 0));
+});
+
 test('caches of a real broker pay each other', { skip: SKIP, timeout: 300_000 }, async (t) => {
   const broker = await new Broker(t).start();
   const first = nodeChild(t, 'caching.js', [broker.socket]);

@@ -186,3 +186,20 @@ test('very deep listings do not overflow the stack', async (t) => {
   const principal = await openAt(t, fake, { pid: process.pid });
   assert.equal(principal.read().source, 'broker');
 });
+
+test('an older broker gets reports without worth', async (t) => {
+  const fake = await fakeFor(t, 'old');
+  const principal = await openAt(t, fake);
+  await awaitEvent(principal, 'joined');
+  principal.report({ demand: 5, worth: 7 });
+  await eventually('it is told the rest', () => fake.reports.length === 2);
+  principal.report({ live: 3, worth: 8 });
+  await eventually('it is told more', () => fake.reports.length === 3);
+  const old = { id: 1, demand: 5 };
+  assert.deepEqual(fake.reports, [{ ...old, worth: 7 }, old, { ...old, live: 3 }]);
+  assert.equal(principal.lastError, null);
+  fake.script = 'good';
+  fake.sendAll(Buffer.from('nonsense\0'));
+  await awaitEvent(principal, 'brokerLost');
+  await eventually('a newer one is told all', () => fake.reports.at(-1).worth === 8);
+});

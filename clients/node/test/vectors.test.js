@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Ghost } from '../src/ghost.js';
 import { Governor } from '../src/governor.js';
 import {
   checkKnown,
@@ -43,6 +44,17 @@ for (const { name, started, allocated, steps } of cases('governor')) {
         const { began, ended, resident } = step.released;
         governor.released(began, ended, resident);
       }
+    }
+  });
+}
+
+for (const { name, begun, steps } of cases('ghost')) {
+  test(`ghost: ${name}`, () => {
+    const ghost = new Ghost(begun);
+    for (const { evicted, missed, worth } of steps) {
+      if (evicted) ghost.evicted(...evicted);
+      if (missed) ghost.missed(...missed);
+      if (worth) assert.equal(ghost.worth(worth[0]), worth[1], `at ${worth[0]}`);
     }
   });
 }

@@ -40,6 +40,7 @@ class Script(enum.Enum):
     WRONG_ID = "registers, but the page is somebody else's"
     QUEUE_PAGE = "registers, but the page is a queue, which blocks who opens it"
     BAD_PATH = "registers, but the path of the page cannot be one"
+    OLD = "refuses a report with the field `worth`, which it does not know"
 
 
 def numbers(limit: int, **more: int) -> dict[str, int]:
@@ -268,6 +269,8 @@ class Fake:
             return {"parameters": page.changed(), "continues": True}
         if method == "Adapt" and parameters["id"] in self.pages:
             self.pages[parameters["id"]].asked["adapter"] = parameters["adapter"]
+        if method == "Report" and "worth" in parameters and self.script is Script.OLD:
+            return _unknown("worth")
         if method == "List":
             return {"parameters": {"principals": self._listing()}}
         return {"parameters": {}}
@@ -302,3 +305,11 @@ class Fake:
 
 def _refuse(name: str, message: str) -> dict[str, Any]:
     return {"error": "io.plimsoll." + name, "parameters": {"message": message}}
+
+
+def _unknown(field: str) -> dict[str, Any]:
+    message = f"{field}: unknown field `{field}`, expected `id` or `live`"
+    return {
+        "error": "org.varlink.service.InvalidParameter",
+        "parameters": {"parameter": field, "message": message},
+    }

@@ -105,6 +105,46 @@ def test_reports_its_demand(cache: Cache, fake: Fake) -> None:
     eventually("more is told", lambda: fake.told("Report")[-1]["demand"] > 100 * MIB)
 
 
+def worths(fake: Fake) -> list[int]:
+    return [call["worth"] for call in fake.told("Report") if "worth" in call]
+
+
+def test_reports_what_more_memory_is_worth(cache: Cache, fake: Fake) -> None:
+    for key in range(80):
+        cache[key] = bytes(BLOCK)
+
+    def load(key: int) -> bytes:
+        time.sleep(0.02)
+        return bytes(BLOCK)
+
+    cached = cachetools.cached(cache, key=lambda key: key)(load)
+    # The ghost list has six MiB, so the keys 24 to 29.
+    cached(29)
+    eventually("it is worth something", lambda: any(worths(fake)))
+    assert max(worths(fake)) >= 20_000_000 / 7 / 5, "20 ms within some seconds, for about six MiB"
+
+
+def test_a_cache_that_drops_nothing_gains_nothing(cache: Cache, fake: Fake) -> None:
+    for key in range(40):
+        assert cache.get(key) is None
+        time.sleep(0.001)
+        cache[key] = bytes(BLOCK)
+    assert cache.setdefault("x", b"1") == b"1"
+    assert cache.pop("y", b"2") == b"2"
+    eventually("that is told", lambda: worths(fake))
+    time.sleep(1.5)
+    assert worths(fake) == [0]
+
+
+def test_a_value_that_comes_much_later_was_no_load(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in range(80):
+        cache[key] = bytes(BLOCK)
+    monkeypatch.setattr("plimsoll_memory.cache.LONGEST_LOAD", 0)
+    assert cache.get(29) is None
+    cache[29] = bytes(BLOCK)
+    assert cache._ghost._saved == 0
+
+
 def test_a_largest_size(fake: Fake, opened: Open) -> None:
     principal = opened()
     with AdaptiveCache[int, bytes](principal, maxsize=4 * MIB, getsizeof=len) as small:
@@ -217,6 +257,9 @@ import sys, time, itertools, os
 from plimsoll_memory import Principal
 from plimsoll_memory.cache import AdaptiveCache
 principal = Principal(sys.argv[1])
+# Each is to have its share. Caches that report their worth lend to each other beyond that.
+report = principal.report
+principal.report = lambda worth=None, **known: report(**known)
 cache = AdaptiveCache(principal)
 block = os.urandom(256)
 for key in itertools.count():

@@ -226,3 +226,22 @@ def test_exhausted_descriptors_cost_nothing_but_the_page(brokers: Brokers, opene
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     fake.script = Script.GOOD
     await_event(principal, EventKind.JOINED)
+
+
+def test_an_older_broker_gets_reports_without_worth(brokers: Brokers, opened: Open) -> None:
+    fake = brokers(Script.OLD)
+    principal = opened()
+    await_event(principal, EventKind.JOINED)
+    principal.report(demand=5 * MIB, worth=7)
+    old = {"id": 1, "demand": 5 * MIB}
+    eventually("it is told the rest", lambda: fake.told("Report")[1:] == [old])
+    assert fake.told("Report")[0] == {**old, "worth": 7}
+    assert principal.last_error is None
+    principal.report(live=3, worth=8)
+    eventually("it is told more", lambda: len(fake.told("Report")) > 2)
+    assert fake.told("Report")[2:] == [{**old, "live": 3}], "not with it again"
+    fake.kill()
+    newer = brokers()
+    await_event(principal, EventKind.JOINED)
+    whole = {**old, "live": 3, "worth": 8}
+    eventually("a newer one is told all", lambda: whole in newer.told("Report"))

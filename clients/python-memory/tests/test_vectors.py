@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import eventually
 
-from plimsoll_memory import RefusedError, _page, _wire
+from plimsoll_memory import Ghost, RefusedError, _page, _wire
 from plimsoll_memory.govern import Governor, Granted, Own
 
 VECTORS = Path(os.environ.get("PLIMSOLL_VECTORS", Path(__file__).parents[2] / "vectors"))
@@ -104,6 +104,13 @@ def test_a_principal_sends_what_the_vectors_say(brokers: Any, opened: Any) -> No
     ):
         eventually(name, functools.partial(lambda wanted: wanted in fake.calls, call(name)))
     principal.close()
+    fake = brokers(first=7)
+    cache = opened("my-cache")
+    cached = dict(call("what a cache is worth")[1])
+    del cached["id"]
+    cache.report(**cached)
+    eventually("what a cache is worth", lambda: call("what a cache is worth") in fake.calls)
+    cache.close()
     fake = brokers(first=3)
     parent = opened("parent")
     with parent.child("batch", group=True, priority=-10, maximum=1 << 30):
@@ -143,6 +150,18 @@ def test_the_governor_steps_as_the_vectors_say(case: dict[str, Any]) -> None:
             governor.released(told["began"], told["ended"], told["resident"])
 
 
+@pytest.mark.parametrize("case", cases("ghost"))
+def test_the_ghost_list_steps_as_the_vectors_say(case: dict[str, Any]) -> None:
+    ghost = Ghost(case["begun"])
+    for step in case["steps"]:
+        for name, given in step.items():
+            if name == "worth":
+                now, expect = given
+                assert ghost.worth(now) == expect, step
+            else:
+                getattr(ghost, name)(*given)
+
+
 def test_there_are_vectors() -> None:
-    for name in ("pages", "calls", "replies", "governor"):
+    for name in ("pages", "calls", "replies", "governor", "ghost"):
         assert cases(name), name

@@ -238,6 +238,10 @@ export class Fake {
         return { parameters: { principals: this.#listing() } };
       case 'Report':
         this.reports.push(parameters);
+        if (this.script === 'old' && 'worth' in parameters) {
+          const error = 'org.varlink.service.InvalidParameter';
+          return { error, parameters: { parameter: 'worth', message: 'worth: unknown field `worth`' } };
+        }
         break;
       case 'Released':
         this.released += parameters.bytes;

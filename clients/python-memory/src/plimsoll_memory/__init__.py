@@ -33,6 +33,7 @@ from plimsoll_memory._errors import (
 from plimsoll_memory._principal import Principal
 from plimsoll_memory._reading import Event, EventKind, Level, Reading, Source
 from plimsoll_memory.adaptive import Adaptive
+from plimsoll_memory.ghost import Ghost
 
 __all__ = [
     "AbsentError",
@@ -40,6 +41,7 @@ __all__ = [
     "Event",
     "EventKind",
     "ForkedError",
+    "Ghost",
     "Level",
     "PageError",
     "PlimsollError",

@@ -24,12 +24,14 @@ class RefusedError(PlimsollError):
 
     Attributes:
         name: The full name of the error, for example ``io.plimsoll.NotPermitted``.
+        parameter: The parameter that the broker does not take, if it named one.
     """
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, message: str, parameter: str | None = None) -> None:
         """Takes the name for programs and the message for people."""
         super().__init__(message)
         self.name = name
+        self.parameter = parameter
 
 
 class PageError(PlimsollError):

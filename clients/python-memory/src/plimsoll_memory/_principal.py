@@ -246,6 +246,7 @@ class Principal:
         reaction_ms: int | None = None,
         collections: int | None = None,
         collection_ms: int | None = None,
+        worth: int | None = None,
     ) -> None:
         """Reports what is known about the program. Absent values keep their last one. Does not wait.
 
@@ -258,6 +259,7 @@ class Principal:
             reaction_ms: How long giving memory back takes, as measured, ms.
             collections: Collections since its start.
             collection_ms: Time spent in them since its start, ms.
+            worth: The ns that a cache would save in a second with one more MiB; see `Ghost`.
 
         Raises:
             ValueError: A value is negative, or has more than 64 bits.
@@ -271,6 +273,7 @@ class Principal:
             "reaction_ms": reaction_ms,
             "collections": collections,
             "collection_ms": collection_ms,
+            "worth": worth,
         }
         known = {
             name: _wire.check_range(name, value, 0, _wire.U64)

@@ -42,6 +42,8 @@ class Bond:
     """The last numbers that were told."""
     heard: int
     """When the broker last gave a sign of life other than on the page, ns."""
+    takes_worth: bool = True
+    """Whether the broker is not known to be older than the field `worth` of a report."""
 
 
 class Watcher:
@@ -142,7 +144,7 @@ class Watcher:
             self._tell(bond)
         elif message is not None:
             self._tell(bond)
-        self._send()
+        self._send(bond)
         control = self._shared.control
         if control is None or control.is_broken:
             raise AbsentError("the connection that registered the principal ended")
@@ -160,12 +162,26 @@ class Watcher:
         self._shared.show(self._page, Source.BROKER, bond.last)
         self._shared.tell(bond.last)
 
-    def _send(self) -> None:
+    def _send(self, bond: Bond) -> None:
         released, report = self._shared.take_outbox()
         if released > 0:
             self._call("Released", {"bytes": released})
+        if not bond.takes_worth:
+            report.pop("worth", None)
         if report:
-            self._call("Report", report)
+            self._report(bond, report)
+
+    def _report(self, bond: Bond, report: dict[str, int]) -> None:
+        try:
+            self._shared.call("Report", report)
+        except RefusedError as error:
+            if error.parameter != "worth" or report.pop("worth", None) is None:
+                self._shared.set_error(error)
+                return
+            # An older broker refuses the whole report for a field that it does not know.
+            bond.takes_worth = False
+            if report:
+                self._call("Report", report)
 
     def _call(self, method: str, parameters: dict[str, int]) -> None:
         try:

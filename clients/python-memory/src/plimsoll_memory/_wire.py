@@ -121,8 +121,12 @@ def parse_reply(message: bytes) -> Reply:
 def _refusal(name: str, parameters: dict[str, Any]) -> RefusedError:
     shown = name if name.isprintable() else ascii(name)
     shown = shown if len(shown) <= 80 else shown[:80] + "…"
-    told = parameters.get("message")
-    return RefusedError(shown, told[:1000] if isinstance(told, str) else shown)
+    told, named = parameters.get("message"), parameters.get("parameter")
+    return RefusedError(
+        shown,
+        told[:1000] if isinstance(told, str) else shown,
+        named[:80] if isinstance(named, str) else None,
+    )
 
 
 def registered(parameters: dict[str, Any]) -> Registered:

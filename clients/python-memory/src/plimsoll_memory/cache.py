@@ -8,7 +8,7 @@
     cache["key"] = b"value"
 
 It gives back what is owed, in steps before the deadline; it grows only while the program uses less than its
-limit; and it reports how much it could make use of.
+limit; and it reports how much it could make use of, and what more memory would be worth to it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, MutableMapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from plimsoll_memory._pending import as_of
 from plimsoll_memory._principal import Principal
 from plimsoll_memory._reading import Reading
 from plimsoll_memory.adaptive import Adaptive
+from plimsoll_memory.ghost import Ghost
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,6 +50,10 @@ TRIM_PART = 32
 HEADROOM = 16 * MIB
 """The cache reports that it could use a quarter more than it holds and lacked, and this, so that it may
 grow."""
+MOST_LOADS = 4096
+"""So many values may be on their way at a time, for the time that they take to count."""
+LONGEST_LOAD = 60 * SECOND
+"""A value that comes later after its miss was not made because of that."""
 _MISSING = object()
 
 
@@ -113,8 +119,13 @@ class AdaptiveCache(MutableMapping[K, V]):
         """The bytes that it could hold, as it reported last."""
         self._reported = 0
         self._reaction_ms: int | None = None
+        self._ghost = Ghost(time.monotonic_ns())
+        self._loads: OrderedDict[int, int] = OrderedDict()
+        """When keys were asked for in vain that were dropped lately, by their hashes, ns."""
+        self._worth: int | None = None
+        """The worth of more memory, as it reported last."""
         _track(self._lock)
-        self._adaptive = Adaptive(principal, self._give_back)
+        self._adaptive = Adaptive(principal, self._give_back, look=self._report_worth)
 
     @property
     def maxsize(self) -> float:
@@ -146,20 +157,33 @@ class AdaptiveCache(MutableMapping[K, V]):
         self.close()
 
     def __getitem__(self, key: K) -> V:
-        """The value. Raises KeyError if it is not (or no more) there."""
+        """The value. Raises KeyError if it is not (or no more) there.
+
+        If a value is set then, the time until that counts as the cost of the miss.
+        """
         with self._lock:
-            value: V = self._cache[key]
+            try:
+                value: V = self._cache[key]
+            except KeyError:
+                self._begin_load(hash(key))
+                raise
             return value
 
     def __setitem__(self, key: K, value: V) -> None:
         """Keeps the value if there is memory for it, and drops others where that makes room."""
+        ended = time.monotonic_ns()
         size = self._charge(value)
         now = self._principal.read()
         with self._lock:
+            self._end_load(hash(key), ended)
             self._cache.pop(key, None)
-            if size <= self._cache.maxsize and self._make_room(size, now):
-                self._cache[key] = value
-                self._grown += size
+            if size <= self._cache.maxsize:
+                if self._make_room(size, now):
+                    self._cache[key] = value
+                    self._grown += size
+                else:
+                    # More memory would keep it as well as one that had to go.
+                    self._ghost.evicted(hash(key), size, int(self._cache.currsize))
             if self._untrimmed > max(self._cache.currsize // TRIM_PART, LEAST_STEP):
                 self._give_to_kernel()
         self._report(now)
@@ -189,7 +213,7 @@ class AdaptiveCache(MutableMapping[K, V]):
     def pop(self, key: K, default: Any = _MISSING) -> Any:
         """Forgets an entry and returns its value, or `default`. Raises KeyError if there is neither."""
         with self._lock:
-            return super().pop(key) if default is _MISSING else super().pop(key, default)
+            return self._cache.pop(key) if default is _MISSING else self._cache.pop(key, default)
 
     def popitem(self) -> tuple[K, V]:
         """Forgets the entry that would go first. Raises KeyError if there is none."""
@@ -200,7 +224,11 @@ class AdaptiveCache(MutableMapping[K, V]):
     def setdefault(self, key: K, default: Any = None) -> Any:
         """The value; if there is none, keeps `default` if there is memory for it, and returns that."""
         with self._lock:
-            return super().setdefault(key, default)
+            try:
+                return self._cache[key]
+            except KeyError:
+                self[key] = default
+            return default
 
     def clear(self) -> None:
         """Forgets all."""
@@ -231,10 +259,25 @@ class AdaptiveCache(MutableMapping[K, V]):
         # An empty cache raises KeyError. Where entries expire it may be empty at any time.
         with contextlib.suppress(KeyError):
             while before - self._cache.currsize < size:
-                self._cache.popitem()
+                held = self._cache.currsize
+                key, _ = self._cache.popitem()
+                left = int(self._cache.currsize)
+                self._ghost.evicted(hash(key), int(held - left), left)
         freed = int(before - self._cache.currsize)
         self._untrimmed += freed
         return freed
+
+    def _begin_load(self, key: int) -> None:
+        """Notes when a value was asked for in vain, if more memory would have kept it."""
+        if key in self._ghost:
+            self._loads[key] = time.monotonic_ns()
+            if len(self._loads) > MOST_LOADS:
+                self._loads.popitem(last=False)
+
+    def _end_load(self, key: int, now: int) -> None:
+        began = self._loads.pop(key, None)
+        if began is not None and 0 <= now - began <= LONGEST_LOAD:
+            self._ghost.missed(key, now - began)
 
     def _give_to_kernel(self) -> None:
         """Without this, glibc would keep what was dropped, and take other memory for what is new."""
@@ -277,6 +320,15 @@ class AdaptiveCache(MutableMapping[K, V]):
                 self._lacked //= 2
             demand = max(now.uses - holds, 0) + self._wanted
         self._principal.report(demand=int(demand), reaction_ms=self._reaction_ms)
+
+    def _report_worth(self) -> None:
+        """Tells what more memory would save, each second in which that has changed."""
+        with self._lock:
+            worth = self._ghost.worth(time.monotonic_ns())
+            if worth is None or worth == self._worth:
+                return
+            self._worth = worth
+        self._principal.report(worth=worth)
 
 
 _locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()

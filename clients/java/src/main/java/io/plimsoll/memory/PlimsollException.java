@@ -2,6 +2,7 @@ package io.plimsoll.memory;
 
 import java.io.IOException;
 import java.io.Serial;
+import java.util.Optional;
 
 /**
  * A call failed. The message says what happened, to what, and what to do. Reading the numbers never
@@ -15,6 +16,9 @@ public final class PlimsollException extends IOException {
 
   /** The broker's name for a refusal, or the kind's name. */
   private final String error;
+
+  /** The parameter that the broker does not take; null where it names none. */
+  private final String parameter;
 
   /** The kinds of failures. */
   public enum Kind {
@@ -38,13 +42,17 @@ public final class PlimsollException extends IOException {
    * @param cause the failure below it, or null
    */
   public PlimsollException(Kind kind, String message, Throwable cause) {
-    this(kind, kind.name(), message, cause);
-  }
-
-  private PlimsollException(Kind kind, String error, String message, Throwable cause) {
     super(message, cause);
     this.kind = kind;
+    this.error = kind.name();
+    this.parameter = null;
+  }
+
+  private PlimsollException(String error, String message, String parameter) {
+    super(message);
+    this.kind = Kind.REFUSED;
     this.error = error;
+    this.parameter = parameter;
   }
 
   /**
@@ -55,7 +63,19 @@ public final class PlimsollException extends IOException {
    * @return the failure
    */
   public static PlimsollException refused(String error, String message) {
-    return new PlimsollException(Kind.REFUSED, error, message, null);
+    return refused(error, message, null);
+  }
+
+  /**
+   * Makes a refusal of a parameter.
+   *
+   * @param error the name of the error, as the broker gives it
+   * @param message the broker's message
+   * @param parameter the parameter that it does not take, or null
+   * @return the failure
+   */
+  public static PlimsollException refused(String error, String message, String parameter) {
+    return new PlimsollException(error, message, parameter);
   }
 
   /**
@@ -74,6 +94,15 @@ public final class PlimsollException extends IOException {
    */
   public String error() {
     return error;
+  }
+
+  /**
+   * Returns the parameter that the broker does not take.
+   *
+   * @return its name; empty where the broker names none
+   */
+  public Optional<String> parameter() {
+    return Optional.ofNullable(parameter);
   }
 
   /** Whether the broker refused with this error of the interface {@code io.plimsoll}. */

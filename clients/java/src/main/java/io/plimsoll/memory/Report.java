@@ -20,8 +20,11 @@ public final class Report {
     "floor",
     "reaction_ms",
     "collections",
-    "collection_ms"
+    "collection_ms",
+    "worth"
   };
+
+  private static final int WORTH = 8;
 
   private final long[] values = new long[NAMES.length];
 
@@ -108,6 +111,28 @@ public final class Report {
    */
   public Report collectionMs(long milliseconds) {
     return set(7, milliseconds);
+  }
+
+  /**
+   * Sets what more memory is worth to a cache: the time that it would save with one more MiB. See
+   * {@link Ghost}.
+   *
+   * @param nanoseconds nanoseconds per second
+   * @return this report
+   */
+  public Report worth(long nanoseconds) {
+    return set(WORTH, nanoseconds);
+  }
+
+  boolean hasWorth() {
+    return values[WORTH] != UNKNOWN;
+  }
+
+  /** The same without the worth. */
+  Report withoutWorth() {
+    Report copy = copy();
+    copy.values[WORTH] = UNKNOWN;
+    return copy;
   }
 
   /** Takes over all that another report knows. */

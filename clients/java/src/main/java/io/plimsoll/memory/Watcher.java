@@ -4,7 +4,6 @@ import io.plimsoll.memory.internal.page.Page;
 import io.plimsoll.memory.internal.page.PageFile;
 import io.plimsoll.memory.internal.sensing.Local;
 import io.plimsoll.memory.internal.wire.Call;
-import io.plimsoll.memory.internal.wire.Connection;
 import io.plimsoll.memory.internal.wire.Reply;
 import java.io.IOException;
 import java.nio.channels.Selector;
@@ -64,45 +63,6 @@ final class Watcher implements Runnable {
 
   /** Remaining tries to find the principal that another process registered. */
   private int finds;
-
-  /** The principal at a broker. */
-  private static final class Bond {
-    final long id;
-    final Path path;
-    final Connection control;
-    final Connection stream;
-
-    /** The broker's page; null where it cannot be read, and the stream tells the numbers. */
-    Page page;
-
-    /** The last message of the stream. */
-    Changed last;
-
-    /** When the broker last gave a sign of life other than on the page. */
-    long heard;
-
-    /** Whether the stream may hold further changes that were already received. */
-    boolean hasMore;
-
-    Bond(Join.Joined joined) {
-      id = joined.found().id();
-      path = joined.found().page();
-      control = joined.control();
-      stream = joined.stream();
-      last = joined.first();
-      heard = System.nanoTime();
-    }
-
-    /** The numbers from the stream, as heard at this time. */
-    Numbers numbers(long now) {
-      return last.numbers().from(Source.BROKER, last.numbers().generation(), now);
-    }
-
-    void close() {
-      control.close();
-      stream.close();
-    }
-  }
 
   Watcher(Shared shared, Selector selector) {
     this.shared = shared;
@@ -287,17 +247,22 @@ final class Watcher implements Runnable {
   private void send() throws PlimsollException {
     Outbox.Contents contents = shared.takeOutbox();
     if (contents.released() > 0) {
-      tryCall(Calls.released(bond.id, contents.released()));
+      attempt(() -> bond.control.call(Calls.released(bond.id, contents.released())));
     }
     if (contents.report() != null) {
-      tryCall(Calls.report(bond.id, contents.report()));
+      attempt(() -> bond.report(contents.report()));
     }
   }
 
+  /** A call. */
+  private interface Attempt {
+    void make() throws PlimsollException;
+  }
+
   /** A refusal is a mistake of the program. The connection is fine. */
-  private void tryCall(Call call) throws PlimsollException {
+  private void attempt(Attempt attempt) throws PlimsollException {
     try {
-      bond.control.call(call);
+      attempt.make();
     } catch (PlimsollException failure) {
       if (failure.kind() != PlimsollException.Kind.REFUSED) {
         throw failure;

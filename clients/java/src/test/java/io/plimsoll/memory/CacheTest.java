@@ -91,6 +91,47 @@ class CacheTest {
     }
   }
 
+  private static long mostWorth(FakeBroker broker) {
+    synchronized (broker) {
+      return broker.reports.stream()
+          .mapToLong(report -> report.get("worth") instanceof Long worth ? worth : -1)
+          .max()
+          .orElse(-1);
+    }
+  }
+
+  @Test
+  void reportsWhatMoreMemoryIsWorth() throws Exception {
+    try (FakeBroker broker = new FakeBroker(folder, Script.GOOD);
+        Principal principal = open(broker, "self");
+        MemoryCache<Integer, Integer> cache = cacheOf(principal).directBuffers().build()) {
+      // It may have 25 MiB. The list stands for three MiB more.
+      for (int turn = 0; mostWorth(broker) <= 0 && turn < 10_000; turn++) {
+        cache
+            .cache()
+            .get(
+                turn % 28,
+                key -> {
+                  Await.sleep(2);
+                  return (int) MIB;
+                });
+      }
+      assertTrue(mostWorth(broker) > 0);
+    }
+  }
+
+  @Test
+  void aCacheThatEvictsNothingGainsNothing() throws Exception {
+    try (FakeBroker broker = new FakeBroker(folder, Script.GOOD);
+        Principal principal = open(broker, "self");
+        MemoryCache<Integer, Integer> cache = cacheOf(principal).directBuffers().build()) {
+      cache.cache().getAll(List.of(1, 2), keys -> Map.of(1, 1, 2, 2));
+      cache.missed(3, 1_000_000_000);
+      Await.until("that is told", () -> mostWorth(broker) >= 0);
+      assertEquals(0, mostWorth(broker));
+    }
+  }
+
   @Test
   void aHeapThatIsSteeredFromOutsideIsOnlyDroppedFrom() throws Exception {
     try (FakeBroker broker = new FakeBroker(folder, Script.GOOD);

@@ -47,6 +47,8 @@ final class FakeBroker implements AutoCloseable {
     /** The page is a pipe that nobody writes to. */
     PIPE_PAGE,
     DIES_AFTER_REGISTER,
+    /** Does not know the field {@code worth} of a report. */
+    OLD,
     /** Tells changes as fast as it can. */
     CHATTERS
   }

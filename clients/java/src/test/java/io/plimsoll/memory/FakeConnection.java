@@ -116,6 +116,9 @@ final class FakeConnection {
         return FakeReplies.answer(Map.of("version", "0.0.0", "principals", listing()));
       case "Report":
         broker.reports.add(parameters);
+        if (broker.script == FakeBroker.Script.OLD && parameters.containsKey("worth")) {
+          return FakeReplies.unknown("worth");
+        }
         break;
       case "Released":
         broker.released += (Long) parameters.get("bytes");

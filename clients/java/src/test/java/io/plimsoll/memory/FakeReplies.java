@@ -22,6 +22,13 @@ final class FakeReplies {
     return Json.write(Map.of("error", name, "parameters", Map.of("message", message))) + '\0';
   }
 
+  /** The refusal of a parameter that the broker does not know. */
+  static String unknown(String parameter) {
+    String name = "org.varlink.service.InvalidParameter";
+    Map<String, String> told = Map.of("parameter", parameter, "message", "unknown field");
+    return Json.write(Map.of("error", name, "parameters", told)) + '\0';
+  }
+
   static String changed(long id, Numbers numbers, boolean continues) {
     Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("limit", numbers.limit());

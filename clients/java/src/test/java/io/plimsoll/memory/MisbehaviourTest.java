@@ -11,6 +11,7 @@ import io.plimsoll.memory.FakeBroker.Script;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -204,6 +205,25 @@ class MisbehaviourTest {
       }
       principal.setWeight(13);
       assertEquals(OptionalLong.of(1), principal.id());
+    }
+  }
+
+  @Test
+  void anOlderBrokerGetsReportsWithoutWorth() throws Exception {
+    FakeBroker broker = new FakeBroker(folder, Script.OLD);
+    try (Principal principal = builder(broker).open()) {
+      principal.report(new Report().demand(5).worth(7));
+      Await.until("it is told the rest", () -> broker.count(broker.reports) == 2);
+      principal.report(new Report().live(3).worth(8));
+      Await.until("it is told more", () -> broker.count(broker.reports) == 3);
+      assertEquals(Map.of("id", 1L, "demand", 5L, "worth", 7L), broker.reports.get(0));
+      assertEquals(Map.of("id", 1L, "demand", 5L), broker.reports.get(1));
+      assertEquals(Map.of("id", 1L, "demand", 5L, "live", 3L), broker.reports.get(2));
+      broker.close();
+      try (FakeBroker newer = new FakeBroker(folder, Script.GOOD)) {
+        Await.until("a newer one is told all", () -> newer.count(newer.reports) == 1);
+        assertEquals(8L, newer.reports.get(0).get("worth"));
+      }
     }
   }
 }

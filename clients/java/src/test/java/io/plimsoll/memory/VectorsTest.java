@@ -90,6 +90,29 @@ class VectorsTest {
     }
   }
 
+  private static long[] numbers(Object list) {
+    return ((List<?>) list).stream().mapToLong(each -> each == null ? -1 : (Long) each).toArray();
+  }
+
+  @Test
+  void theGhostListStepsAsTheVectorsSay() throws Exception {
+    for (Message each : cases("ghost")) {
+      Ghost ghost = new Ghost(each.number("begun"));
+      for (Message step : each.objects("steps")) {
+        Map.Entry<?, ?> only = step.fields().entrySet().iterator().next();
+        long[] given = numbers(only.getValue());
+        if (only.getKey().equals("evicted")) {
+          ghost.evicted(given[0], given[1], given[2]);
+        } else if (only.getKey().equals("missed")) {
+          ghost.missed(given[0], given[1]);
+          assertFalse(ghost.has(given[0]), "a miss counts once");
+        } else {
+          assertEquals(given[1], ghost.worth(given[0]).orElse(-1), each.text("name"));
+        }
+      }
+    }
+  }
+
   @Test
   void pagesReadAsTheVectorsSay() throws Exception {
     for (Message each : cases("pages")) {
@@ -179,7 +202,8 @@ class VectorsTest {
             "floor", Report::floor,
             "reaction_ms", Report::reactionMs,
             "collections", Report::collections,
-            "collection_ms", Report::collectionMs);
+            "collection_ms", Report::collectionMs,
+            "worth", Report::worth);
     Report report = new Report();
     setters.forEach(
         (name, setter) -> {

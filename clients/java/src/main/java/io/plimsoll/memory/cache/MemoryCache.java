@@ -5,10 +5,12 @@ import com.github.benmanes.caffeine.cache.Caffeine;
 import com.github.benmanes.caffeine.cache.Policy;
 import com.github.benmanes.caffeine.cache.RemovalCause;
 import com.github.benmanes.caffeine.cache.Weigher;
+import io.plimsoll.memory.Ghost;
 import io.plimsoll.memory.Numbers;
 import io.plimsoll.memory.Principal;
 import io.plimsoll.memory.Report;
 import java.time.Duration;
+import java.util.OptionalLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
@@ -58,11 +60,18 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   private final long wanted;
   private final boolean isInHeap;
   private final Cache<K, V> cache;
+  private final Cache<K, V> measured;
   private final Policy.Eviction<K, V> eviction;
   private final Thread thread;
   private final Freeing freeing = new Freeing();
   private volatile boolean isClosed;
   private volatile boolean hasEvicted;
+
+  /** The maximum of the cache, without its lock. */
+  private volatile long capacity;
+
+  /** The keys that went lately for lack of room. Guarded by itself. */
+  private final Ghost ghost = new Ghost(System.nanoTime());
 
   // The fields below belong to the thread.
 
@@ -83,6 +92,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   private boolean isUncollected;
   private long reactionMs = -1;
   private long told = -1;
+  private long toldWorth = -1;
   private long toldAt = System.nanoTime() - REPORT_EVERY;
 
   MemoryCache(MemoryCacheBuilder<K, V> builder) {
@@ -100,6 +110,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
             .executor(Runnable::run)
             .<K, V>removalListener(this::left)
             .build();
+    measured = new MeasuredCache<>(cache, this::missed);
     eviction = cache.policy().eviction().orElseThrow();
     thread = new Thread(this::run, "plimsoll-cache");
     thread.setDaemon(true);
@@ -126,12 +137,37 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   }
 
   /**
-   * Returns the cache to get from and put into. Its maximum belongs to this object.
+   * Returns the cache to get from and put into. Its maximum belongs to this object. Its methods
+   * {@code get} and {@code getAll} measure how long values take to make.
    *
    * @return the cache
    */
   public Cache<K, V> cache() {
-    return cache;
+    return measured;
+  }
+
+  /**
+   * Tells that a value was not there, for programs that make values outside of {@code get} and
+   * {@code getAll}.
+   *
+   * @param key its key
+   * @param nanoseconds how long making it took
+   */
+  public void missed(K key, long nanoseconds) {
+    synchronized (ghost) {
+      ghost.missed(key.hashCode(), nanoseconds);
+    }
+  }
+
+  /**
+   * Returns the time that one more MiB would have saved lately.
+   *
+   * @return nanoseconds per second; empty in the first second
+   */
+  public OptionalLong worth() {
+    synchronized (ghost) {
+      return ghost.worth(System.nanoTime());
+    }
   }
 
   /**
@@ -155,6 +191,11 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   private void left(K key, V value, RemovalCause cause) {
     if (key == null || value == null) {
       return;
+    }
+    if (cause == RemovalCause.SIZE) {
+      synchronized (ghost) {
+        ghost.evicted(key.hashCode(), weigher.weigh(key, value), capacity);
+      }
     }
     if (Thread.currentThread() == thread) {
       freed += weigher.weigh(key, value);
@@ -209,6 +250,7 @@ public final class MemoryCache<K, V> implements AutoCloseable {
   /** Sets the maximum. Returns the weight that left the cache. */
   private long shrinkOrGrow(long maximum) {
     long before = freed;
+    capacity = maximum;
     eviction.setMaximum(maximum);
     cache.cleanUp();
     return freed - before;
@@ -258,20 +300,36 @@ public final class MemoryCache<K, V> implements AutoCloseable {
     return principal.adapter().isPresent();
   }
 
-  /** Reports the demand of the program. An adapter outside knows better, and does so itself. */
+  /**
+   * Reports the demand, and what memory is worth. An adapter outside knows better, and does so
+   * itself.
+   */
   private void report(Numbers now) {
     long weight = weight();
     long beside = Math.max(now.uses() - weight, 0);
     long guessed = hasEvicted ? weight * 2 : weight + weight / 8;
     long demand = beside + (wanted > 0 ? wanted : guessed);
     boolean isDue = System.nanoTime() - toldAt >= REPORT_EVERY;
-    if (steersItself() && isDue && (told < 0 || Sizing.isNews(told, demand))) {
-      Report report = new Report().demand(demand).floor(beside + minimum);
-      principal.report(reactionMs < 0 ? report : report.reactionMs(reactionMs));
+    boolean isNews = told < 0 || Sizing.isNews(told, demand);
+    long worth = worth().orElse(-1);
+    if (!steersItself() || !isDue || !isNews && worth == toldWorth) {
+      return;
+    }
+    Report report = new Report();
+    if (isNews) {
+      report.demand(demand).floor(beside + minimum);
       told = demand;
-      toldAt = System.nanoTime();
       hasEvicted = false;
     }
+    if (reactionMs >= 0) {
+      report.reactionMs(reactionMs);
+    }
+    if (worth >= 0) {
+      report.worth(worth);
+      toldWorth = worth;
+    }
+    principal.report(report);
+    toldAt = System.nanoTime();
   }
 
   /** Drops all entries and ends the thread. The principal stays open. */

@@ -81,6 +81,7 @@ public record Reply(Message parameters, boolean continues, String error) {
     if (told != null) {
       message = KNOWN.contains(error) ? told : error + ": " + told;
     }
-    throw PlimsollException.refused(error, message);
+    String named = parameters.fields().get("parameter") instanceof String name ? name : null;
+    throw PlimsollException.refused(error, message, named);
   }
 }
