@@ -84,16 +84,18 @@ fn adaptive(reported: &Reported, collector: &Collector) -> u64 {
 }
 
 /// Heap size in bytes beyond which more memory saves too little collection time to matter. `None`
-/// while the collector is unknown.
+/// while the collector is unknown, and for caches: one that is still filling, or asks for keys in turn, gains
+/// nothing by a little more memory, and much by a lot.
 fn useful(reported: &Reported, collector: &Collector) -> Option<u64> {
-    let room = room(COLLECTING, collector)?;
+    let room = room(COLLECTING, collector).filter(|_| !reported.is_cache())?;
     Some(with_headroom(floor(reported, collector)).saturating_add(room))
 }
 
-/// Size in bytes beyond which a program lends its guarantee; `u64::MAX` when it lends nothing.
+/// Size in bytes beyond which a program lends its guarantee; `u64::MAX` when it lends nothing. A cache tells
+/// what more memory would save, and not what less would cost, so it lends nothing.
 pub(super) fn modest(node: &Node, now: Nanos) -> u64 {
-    let room =
-        room(LENDING, &node.adapter.collector).filter(|_| node.adaptive && !is_new(node, now));
+    let lends = node.adaptive && !is_new(node, now) && !node.adapter.reported.is_cache();
+    let room = room(LENDING, &node.adapter.collector).filter(|_| lends);
     room.map_or(u64::MAX, |room| {
         floor(&node.reported(), &node.adapter.collector).saturating_add(room)
     })
@@ -158,20 +160,17 @@ fn wanted_rate(rate: u64, wanted: u32) -> u64 {
 /// moment would move memory, and move it back, by collections of its own and of others.
 pub(super) fn steady_collector(node: &mut Node, now: Nanos) {
     let (held, reported) = (node.adapter.collector, &node.adapter.reported);
-    let mut new = match (reported.collection_speed, reported.cache) {
-        // A collector counts before a cache within its heap.
-        (None, Some(cache)) => {
-            Collector::of_cache(reported.floor.unwrap_or(0), cache.size, cache.worth)
-        }
-        (speed, _) => Collector {
+    let is_cache = reported.is_cache();
+    let mut new = match reported.cache.filter(|_| is_cache) {
+        Some(cache) => Collector::of_cache(reported.floor.unwrap_or(0), cache.size, cache.worth),
+        None => Collector {
             live: reported.told.live.unwrap_or(0),
             allocation_rate: wanted_rate(reported.allocation_rate.unwrap_or(0), node.sensed.wanted),
-            collection_speed: speed.unwrap_or(0),
+            collection_speed: reported.collection_speed.unwrap_or(0),
         },
     };
     // Rates that need hardly any room are alike.
     let least = new.collection_speed / FAST;
-    let is_cache = reported.collection_speed.is_none() && reported.cache.is_some();
     let much = if is_cache { MUCH_OF_CACHE } else { MUCH };
     let differs = |old: u64, new: u64| turned(old.max(least), new.max(least), much);
     let differ = differs(held.allocation_rate, new.allocation_rate);

@@ -44,6 +44,13 @@ pub(super) struct Reported {
     pub(super) cache: Option<Cache>,
 }
 
+impl Reported {
+    /// A cache, and no collector: that counts before a cache within its heap.
+    pub(super) fn is_cache(&self) -> bool {
+        self.cache.is_some() && self.collection_speed.is_none()
+    }
+}
+
 /// The words of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cache {

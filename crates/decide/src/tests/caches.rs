@@ -1,4 +1,5 @@
-//! Caches that tell what memory is worth to them lend and borrow as heaps do.
+//! Caches that tell what memory is worth to them share slack with heaps by that, and keep what they are
+//! guaranteed.
 
 use super::*;
 
@@ -56,18 +57,37 @@ fn two(bench: &mut Bench, costs: [f64; 2]) -> [Cache; 2] {
 }
 
 #[test]
-fn memory_goes_where_it_is_worth_most_beyond_what_a_cache_would_miss() {
-    let mut bench = Bench::new(1000 * MIB);
+fn slack_goes_where_it_is_worth_most() {
+    let mut bench = Bench::new(1200 * MIB);
+    // It wants little, so two thirds of its share are slack.
+    let idle = bench.add(&new("idle"), 20 * MIB);
+    let report = Report {
+        id: idle,
+        demand: Some(100 * MIB),
+        ..Report::default()
+    };
+    bench.core.report(&report).expect("is registered");
     // With 1 MiB beyond its floor the one loses 400 s in a second, the other 0.5 s.
     let caches = two(&mut bench, [400.0, 0.5]);
     bench.caches(60, &caches);
-    let [worth_much, worth_little] = [0, 1].map(|at| bench.target_of(caches[at].id));
-    let share = bench.numbers(caches[1].id).share;
-    assert!(
-        worth_little < share / 2,
-        "it lends: {worth_little} of {share}"
-    );
-    assert!(worth_much > share, "it borrows: {worth_much} of {share}");
+    let [much, little] = [0, 1].map(|at| {
+        let share = bench.numbers(caches[at].id).share;
+        let target = bench.target_of(caches[at].id);
+        assert!(target >= share, "it keeps its share: {target} of {share}");
+        target - share
+    });
+    assert!(much > 100 * MIB && much > 4 * little, "{much} and {little}");
+}
+
+/// A little more memory is worth nothing to it, and it would lose all of its hits with less.
+#[test]
+fn a_cache_to_which_more_is_worth_nothing_keeps_its_share() {
+    let mut bench = Bench::new(1000 * MIB);
+    let caches = two(&mut bench, [0.0, 400.0]);
+    bench.caches(60, &caches);
+    let share = bench.numbers(caches[0].id).share;
+    let target = bench.target_of(caches[0].id);
+    assert!(target >= share && share > 400 * MIB, "{target} of {share}");
 }
 
 #[test]
