@@ -207,7 +207,7 @@ proptest! {
                 Step::Set(to) => {
                     let dropped = server.used - to;
                     server.used = server.used.min(to);
-                    server.uses = server.uses - dropped * parts / 8;
+                    server.uses -= dropped * parts / 8;
                     server.maxmemory = to;
                 }
                 Step::Stay => break,
