@@ -21,6 +21,7 @@
 //! | `observe_run` | the same for programs that `plimsoll run -f` started |
 //! | `memory_plot` | a plot of the memory of programs while they run |
 //! | `progress_plot` | a plot of the work that they do |
+//! | `moments` | a program and the hog beside it over time, for pictures |
 //! | `trace` | samples of a run, and the ends of its programs |
 //! | `mapped` | a principal's page, mapped as any program may map it |
 //! | `job` | programs that run to their end |
@@ -50,6 +51,7 @@ pub mod libgc_programs;
 pub mod load;
 pub mod mapped;
 pub mod memory_plot;
+pub mod moments;
 pub mod observe_run;
 pub mod pauses;
 pub mod processor;

@@ -12,6 +12,7 @@ mod pictures;
 mod simulation;
 
 use crate::Result;
+use crate::harness::moments::{Moment, moments};
 use crate::harness::programs::{hog_that_leaves, made};
 use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -20,7 +21,6 @@ use crate::measurement::{About, Measurement};
 use crate::report::results::Results;
 use crate::report::statistics::spread;
 use crate::runner::{Runner, Variant};
-use pictures::Moment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -236,11 +236,7 @@ fn run(trace: &Trace, first: bool) -> Run {
         major_faults: trace.count(0, |seen: &Seen| seen.major_faults),
         swap_traffic: traffic,
         killed: ending.is_some_and(|ending| ending.killed),
-        moments: if first {
-            pictures::moments(trace)
-        } else {
-            Vec::new()
-        },
+        moments: if first { moments(trace) } else { Vec::new() },
     }
 }
 

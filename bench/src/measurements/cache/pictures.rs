@@ -2,42 +2,11 @@
 
 use super::{Case, Policy, Run, SHORT};
 use crate::Result;
-use crate::harness::trace::{Sample, Trace};
+use crate::harness::moments::Moment;
 use crate::report::plot::Plot;
 use crate::runner::{Runner, Variant};
 use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_unit::float::MIB;
-use serde::{Deserialize, Serialize};
-
-/// One moment of a run. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Moment {
-    /// Seconds since the run began.
-    at: f64,
-    queries: f64,
-    /// Memory of the program, and of the hog.
-    uses: u64,
-    hog: u64,
-    /// The broker's limit for the program; 0 without one.
-    limit: u64,
-    swapped: u64,
-}
-
-/// The moments of a run while the program lives.
-pub(super) fn moments(trace: &Trace) -> Vec<Moment> {
-    let moment = |sample: &Sample| {
-        let program = sample.programs.first().filter(|seen| seen.alive)?;
-        Some(Moment {
-            at: sample.at,
-            queries: program.work,
-            uses: program.uses,
-            hog: sample.programs.get(1).map_or(0, |hog| hog.uses),
-            limit: sample.limits.first().copied().unwrap_or(0),
-            swapped: sample.swapped,
-        })
-    };
-    trace.samples.iter().filter_map(moment).collect()
-}
 
 /// The pictures of the variants that ran.
 pub(super) fn draw(ran: &[Variant<Case, Run>], runner: &Runner) -> Result<()> {
@@ -73,7 +42,7 @@ fn queries(ran: &[Variant<Case, Run>]) -> Plot {
     let each = policies.into_iter().enumerate();
     let series = each.map(|(colour, policy)| Series {
         name: policy.name(),
-        points: points(of(ran, policy, true), |one| one.queries),
+        points: points(of(ran, policy, true), |one| one.work),
         colour,
         ..Series::default()
     });

@@ -1,43 +1,12 @@
 //! The paper's Figures 1 and 2 from the first run of each variant: iterations and memory over time.
 
 use super::{BUDGET, Case, HOG_START, Run, Schedule};
-use crate::harness::trace::Trace;
+use crate::Result;
+use crate::harness::moments::Moment;
 use crate::report::plot::Plot;
 use crate::runner::{Runner, Variant};
-use crate::{Result, harness::trace::Sample};
 use plimsoll_picture::chart::{Kind, Series};
 use plimsoll_unit::float::MIB;
-use serde::{Deserialize, Serialize};
-
-/// One moment of a run. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Moment {
-    /// Seconds since the run began.
-    at: f64,
-    iterations: f64,
-    /// Memory of the program, and of the hog.
-    uses: u64,
-    hog: u64,
-    /// The broker's limit for the program; 0 without one.
-    limit: u64,
-    swapped: u64,
-}
-
-/// The moments of a run while the program lives.
-pub(super) fn moments(trace: &Trace) -> Vec<Moment> {
-    let moment = |sample: &Sample| {
-        let program = sample.programs.first().filter(|seen| seen.alive)?;
-        Some(Moment {
-            at: sample.at,
-            iterations: program.work,
-            uses: program.uses,
-            hog: sample.programs.get(1).map_or(0, |hog| hog.uses),
-            limit: sample.limits.first().copied().unwrap_or(0),
-            swapped: sample.swapped,
-        })
-    };
-    trace.samples.iter().filter_map(moment).collect()
-}
 
 /// The pictures of the variants that ran.
 pub(super) fn draw(ran: &[Variant<Case, Run>], runner: &Runner) -> Result<()> {
@@ -80,9 +49,7 @@ fn iterations(ran: &[Variant<Case, Run>]) -> Plot {
     let lines = all.flat_map(|(colour, schedule)| {
         [false, true].map(|hog| Series {
             name: format!("{}{}", schedule.name(), if hog { ", hog" } else { "" }),
-            points: points(of(ran, schedule, hog).unwrap_or_default(), |one| {
-                one.iterations
-            }),
+            points: points(of(ran, schedule, hog).unwrap_or_default(), |one| one.work),
             colour,
             kind: if hog { Kind::Dashed } else { Kind::Line },
             ..Series::default()
@@ -133,7 +100,6 @@ fn memory(schedule: Schedule, ran: &[Variant<Case, Run>]) -> Option<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::trace::Seen;
 
     /// The latest time of any line.
     fn end(series: &[Series]) -> f64 {
@@ -144,7 +110,7 @@ mod tests {
     fn ran(schedule: Schedule, hog: bool, seconds: u32) -> Variant<Case, Run> {
         let moment = |second| Moment {
             at: f64::from(second),
-            iterations: f64::from(second) * 40.0,
+            work: f64::from(second) * 40.0,
             uses: 900 << 20,
             hog: if hog { 700 << 20 } else { 0 },
             ..Moment::default()
@@ -180,36 +146,5 @@ mod tests {
         let mut left = all[1].outcomes[0].moments.clone();
         left[13].hog = 0;
         assert_eq!(events(&left)[1], (12.0, "it has left".to_owned()));
-    }
-
-    #[test]
-    fn moments_are_those_of_the_living_program() {
-        let sample = |at, alive, work| Sample {
-            at,
-            programs: vec![
-                Seen {
-                    alive,
-                    work,
-                    uses: 5,
-                    ..Seen::default()
-                },
-                Seen {
-                    uses: 7,
-                    ..Seen::default()
-                },
-            ],
-            ..Sample::default()
-        };
-        let trace = Trace {
-            samples: vec![sample(0.0, true, 1.0), sample(0.1, false, 1.0)],
-            ..Trace::default()
-        };
-        let wanted = Moment {
-            iterations: 1.0,
-            uses: 5,
-            hog: 7,
-            ..Moment::default()
-        };
-        assert_eq!(moments(&trace), [wanted]);
     }
 }

@@ -6,6 +6,7 @@ mod curves;
 mod perfect_schedule;
 
 use crate::Result;
+use crate::harness::moments::{Moment, moments};
 use crate::harness::programs::{fixed_libgc, gcbench, hog_that_leaves};
 use crate::harness::run_scenario::play;
 use crate::harness::scenario::{Conditions, Program, Scenario};
@@ -67,7 +68,7 @@ struct Run {
     /// The last line of the benchmark; `None` if it did not finish.
     told: Option<Value>,
     /// For the pictures: of the first run only.
-    moments: Vec<curves::Moment>,
+    moments: Vec<Moment>,
 }
 
 /// The outcomes of the runs of one variant.
@@ -120,7 +121,7 @@ impl Measurement for LibgcAdaptive {
             Ok(Run {
                 told: last_words(&trace),
                 moments: if turn.first {
-                    curves::moments(&trace)
+                    moments(&trace)
                 } else {
                     Vec::new()
                 },
